@@ -161,12 +161,12 @@ constexpr statement statements[] = {
    true},
 };
 
-// -- lanes --------------------------------------------------------------------
+// -- connections --------------------------------------------------------------
 
 /// A connection with one pipeline under way at the most.
-class lane {
+class floor_connection {
 public:
-  lane(const parameters& how, const std::string& queue)
+  floor_connection(const parameters& how, const std::string& queue)
     : db_(how.database),
       token_(
         fmt::format("floor:{}/0123456789abcdef0123456789abcdef", getpid())) {
@@ -247,24 +247,25 @@ private:
 };
 
 /// Waits until one of them has answered something.
-void wait(std::list<lane>& lanes) {
+void wait(std::list<floor_connection>& connections) {
   std::vector<pollfd> fds;
-  for (auto& x : lanes)
+  for (auto& x : connections)
     if (x.under_way())
       fds.push_back({x.fd(), POLLIN, 0});
   poll(fds.data(), fds.size(), -1);
 }
 
-std::list<lane> open_lanes(const parameters& how, const std::string& queue) {
-  std::list<lane> out;
-  for (std::int64_t i = 0; i < how.lanes; ++i)
+std::list<floor_connection> open_connections(const parameters& how,
+                                             const std::string& queue) {
+  std::list<floor_connection> out;
+  for (std::int64_t i = 0; i < how.floor_connections; ++i)
     out.emplace_back(how, queue);
   return out;
 }
 
-/// What a lane has picked, and completes with its next turn.
+/// What a connection has picked, and completes with its next turn.
 struct hand {
-  lane* own;
+  floor_connection* own;
   std::vector<std::int64_t> last{};
   std::vector<std::int64_t> more{};
   std::vector<std::string> states{};
@@ -303,15 +304,15 @@ struct hand {
 
 /// Picks and completes until nothing is left. With `signals`, a row's signals go
 /// with it.
-void drain(std::list<lane>& lanes, bool signals = false) {
+void drain(std::list<floor_connection>& connections, bool signals = false) {
   std::vector<hand> hands;
-  for (auto& x : lanes)
+  for (auto& x : connections)
     hands.push_back({&x});
   for (auto& x : hands)
     x.begin_turn(signals);
   auto under_way = [](const hand& x) { return x.own->under_way(); };
   while (std::any_of(hands.begin(), hands.end(), under_way)) {
-    wait(lanes);
+    wait(connections);
     bool returned = false;
     for (auto& x : hands) {
       if (!x.own->under_way())
@@ -331,14 +332,15 @@ void drain(std::list<lane>& lanes, bool signals = false) {
   }
 }
 
-/// Has all lanes work at `send(lane, first, size)`, batch by batch.
-void in_batches(
-  std::list<lane>& lanes, std::int64_t rows, std::int64_t batch,
-  const std::function<void(lane&, std::int64_t, std::int64_t)>& send) {
+/// Has all connections work at `send(floor_connection, first, size)`, batch by batch.
+void in_batches(std::list<floor_connection>& connections, std::int64_t rows,
+                std::int64_t batch,
+                const std::function<void(floor_connection&, std::int64_t,
+                                         std::int64_t)>& send) {
   std::int64_t next = 0;
   for (bool under_way = true; under_way;) {
     under_way = false;
-    for (auto& x : lanes) {
+    for (auto& x : connections) {
       if (x.under_way())
         x.read([](std::int64_t, const char*) {});
       if (!x.under_way() && next < rows) {
@@ -350,7 +352,7 @@ void in_batches(
       under_way = under_way || x.under_way();
     }
     if (under_way)
-      wait(lanes);
+      wait(connections);
   }
 }
 
@@ -387,10 +389,10 @@ void drain_in_processes(const parameters& how, meter& m) {
     auto pid = fork();
     if (pid == 0) {
       close(gate[1]);
-      auto lanes = open_lanes(how, "default");
+      auto connections = open_connections(how, "default");
       if (write(ready[1], &byte, 1) != 1 || read(gate[0], &byte, 1) != 0)
         _exit(EXIT_FAILURE);
-      drain(lanes);
+      drain(connections);
       _exit(EXIT_SUCCESS);
     }
     children.push_back(pid);
@@ -418,9 +420,9 @@ sample measure_drain(const parameters& how) {
   if (how.processes > 1) {
     drain_in_processes(how, m);
   } else {
-    auto lanes = open_lanes(how, "default");
+    auto connections = open_connections(how, "default");
     m.start();
-    drain(lanes);
+    drain(connections);
     m.stop();
   }
   reader.reset();
@@ -433,10 +435,10 @@ sample measure_drain(const parameters& how) {
 sample measure_bulk(const parameters& how) {
   meter m{how.database};
   {
-    auto lanes = open_lanes(how, "default");
+    auto connections = open_connections(how, "default");
     m.start();
-    in_batches(lanes, how.rows, how.turn,
-               [](lane& x, std::int64_t, std::int64_t size) {
+    in_batches(connections, how.rows, how.turn,
+               [](floor_connection& x, std::int64_t, std::int64_t size) {
       auto same = [size](const char* text) {
         return encode(
           std::vector<std::string>(static_cast<std::size_t>(size), text));
@@ -455,17 +457,17 @@ sample measure_signals(const parameters& how) {
     "update gen_durable set status = 'awaiting_signal', awaits = 'go'");
   meter m{how.database};
   {
-    auto lanes = open_lanes(how, "default");
+    auto connections = open_connections(how, "default");
     m.start();
-    in_batches(lanes, how.rows, how.turn,
-               [](lane& x, std::int64_t first, std::int64_t size) {
+    in_batches(connections, how.rows, how.turn,
+               [](floor_connection& x, std::int64_t first, std::int64_t size) {
       std::vector<std::int64_t> ids;
       for (auto id = first + 1; id <= first + size; ++id)
         ids.push_back(id); // of a fresh table
       x.call("signal", {encode(ids)});
       x.call("wake", {encode(ids)});
     });
-    drain(lanes, true);
+    drain(connections, true);
     m.stop();
   }
   auto out = m.finish(static_cast<double>(how.rows));
@@ -479,12 +481,13 @@ sample measure_commit(const parameters& how) {
   std::vector<double> times;
   {
     auto one = how;
-    one.lanes = 1;
-    auto lanes = open_lanes(one, "default");
+    one.floor_connections = 1;
+    auto connections = open_connections(one, "default");
     m.start();
     for (std::int64_t i = 0; i < how.rows; ++i) {
       auto began = clock::now();
-      in_batches(lanes, 1, 1, [](lane& x, std::int64_t, std::int64_t) {
+      in_batches(connections, 1, 1,
+                 [](floor_connection& x, std::int64_t, std::int64_t) {
         x.call("insert", {encode(std::vector<std::string>{"CountDown"}),
                           encode(std::vector<std::string>{"work"}),
                           encode(std::vector<std::string>{R"({"left":1})"}),
@@ -520,9 +523,9 @@ double floor_rate(const parameters& how) {
   std::vector<double> rates;
   for (int i = 0; i < 3; ++i) {
     fill(how, "floor");
-    auto lanes = open_lanes(how, "floor");
+    auto connections = open_connections(how, "floor");
     auto began = clock::now();
-    drain(lanes);
+    drain(connections);
     rates.push_back(
       static_cast<double>(how.rows)
       / std::chrono::duration<double>(clock::now() - began).count());

@@ -107,7 +107,7 @@ std::vector<workload> workloads(const sizes& size) {
   auto n = [&](std::int64_t full, std::int64_t quick) {
     return std::to_string(size.quick ? quick : full);
   };
-  const std::string best = " --slots 1000 --ahead 2000 --rows-per-turn 2000";
+  const std::string best = " --slots 1000 --prefetch 2000 --rows-per-turn 2000";
   const auto drain = "drain --rows " + n(20'000, 2'000);
   const auto big_drain = "drain --rows " + n(200'000, 4'000);
   const auto chains = "drain --rows " + n(2'000, 200) + " --steps 10";
@@ -117,7 +117,8 @@ std::vector<workload> workloads(const sizes& size) {
   const auto keys = "drain --rows " + n(10'000, 500);
   const auto inserts = "inserts --rows " + n(40'000, 1'000) + " --senders 64";
   const auto requests = "requests" + inserts.substr(inserts.find(' '));
-  const auto async = "async --ahead 0 --rows " + n(20'000, 400) + " --slots ";
+  const auto async = "async --prefetch 0 --rows " + n(20'000, 400)
+                     + " --slots ";
   const auto idle = "idle --queues 10 --seconds " + n(30, 1);
   const auto links = "links --slots 10 --step-ms 0 --rows " + n(20'000, 1'000);
   const auto waiting = "links --slots 10 --step-ms 5 --rows " + n(4'000, 400);
@@ -148,14 +149,14 @@ std::vector<workload> workloads(const sizes& size) {
     {"discovery",
      "single inserts by plain SQL on an idle system, until done",
      {{"engine", "discovery --rows " + n(100, 3)},
-      {"without looks", "discovery --look-ms 0 --rows " + n(20, 1)}}},
+      {"without looks", "discovery --probe-ms 0 --rows " + n(20, 1)}}},
     {"signals",
      "parked instances, each woken by a signal",
      {{"floor", signals}, {"engine", signals + " --senders 64 --window 16"}}},
     {"bulk",
      "inserts by a client",
      {{"floor", bulk},
-      {"floor, one", bulk + " --lanes 1"},
+      {"floor, one", bulk + " --floor-connections 1"},
       {"client", bulk},
       {"2 clients", bulk + " --clients 2"},
       {"unique keys", bulk + " --unique 1"}}},
@@ -195,7 +196,7 @@ std::vector<workload> workloads(const sizes& size) {
      "an engine without work",
      {{"engine", "idle --seconds " + n(10, 1)},
       {"ten queues", idle},
-      {"without looks", idle + " --look-ms 0"}}},
+      {"without looks", idle + " --probe-ms 0"}}},
     {"scale",
      "the drain in a table full of finished, future and foreign rows",
      {{"floor", scale}, {"engine", scale}},
@@ -332,9 +333,10 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--clients", x.how.clients, "of bulk, each with its own connection")
     ->check(positive);
   add("--turn", x.how.turn, "floor: rows in a transaction")->check(positive);
-  add("--lanes", x.how.lanes, "floor: connections")->check(positive);
+  add("--floor-connections", x.how.floor_connections, "floor: connections")
+    ->check(positive);
   add("--slots", x.how.slots, "engine: of the queue; 0: its default");
-  add("--ahead", x.how.ahead, "engine: of the queue; -1: its default");
+  add("--prefetch", x.how.prefetch, "engine: of the queue; -1: its default");
   add("--history", x.how.history,
       "engine and transitions: 0: none, 1: steps, 2: with states")
     ->check(CLI::Range(0, 2));
@@ -346,7 +348,7 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--step-ms", x.how.step_ms,
       "engine: how long an asynchronous step takes");
   add("--queues", x.how.queues, "engine: of the node")->check(positive);
-  add("--look-ms", x.how.look_ms,
+  add("--probe-ms", x.how.probe_ms,
       "engine: between looks; 0: none; -1: its default");
   add("--metrics", x.how.metrics, "engine: of drain: 1: keeps metrics")
     ->check(CLI::Range(0, 1));
@@ -545,18 +547,19 @@ public:
   /// The turn and the number of connections with which the floor is fastest.
   void scan() {
     double best = 0;
-    for (auto lanes : {1, 2})
+    for (auto connections : {1, 2})
       for (auto turn : {100, 500, 1'000, 2'000}) {
-        auto found = once(
-          "floor", fmt::format("drain --turn {} --lanes {}", turn, lanes));
-        fmt::print(stderr, "floor, {} connections, turns of {}: {}/s\n", lanes,
-                   turn, number(found.per_second()));
-        report_.floor_scan[fmt::format("{} x {}", lanes, turn)]
+        auto found = once("floor",
+                          fmt::format("drain --turn {} --floor-connections {}",
+                                      turn, connections));
+        fmt::print(stderr, "floor, {} connections, turns of {}: {}/s\n",
+                   connections, turn, number(found.per_second()));
+        report_.floor_scan[fmt::format("{} x {}", connections, turn)]
           = found.per_second();
         if (found.per_second() > best) {
           best = found.per_second();
           report_.floor_turn = turn;
-          report_.floor_connections = lanes;
+          report_.floor_connections = connections;
         }
       }
   }
@@ -601,7 +604,7 @@ private:
       if (arguments.size() == 3 && side == "floor") // what follows wins
         for (const auto& x :
              {std::string{"--turn"}, std::to_string(report_.floor_turn),
-              std::string{"--lanes"},
+              std::string{"--floor-connections"},
               std::to_string(report_.floor_connections)})
           arguments.push_back(x);
     }

@@ -35,10 +35,10 @@ struct parameters {
   std::int64_t clients = 1;
   // floor
   std::int64_t turn = 1'000;
-  std::int64_t lanes = 2;
+  std::int64_t floor_connections = 2;
   // engine; 0: its default
   std::int64_t slots = 0;
-  std::int64_t ahead = -1; ///< -1: its default
+  std::int64_t prefetch = -1; ///< -1: its default
   std::int64_t rows_per_turn = 0;
   std::int64_t connections = 0;
   std::int64_t run_ahead = 0; ///< steps; 0: not at all
@@ -46,10 +46,10 @@ struct parameters {
   std::int64_t keep = -1;     ///< seconds behind the end; -1: for ever
   std::int64_t step_ms = 50;
   std::int64_t queues = 1;
-  std::int64_t look_ms = -1; ///< -1: its default
-  std::int64_t metrics = 0;  ///< of drain: 1: kept for Prometheus
-  std::int64_t snapshot = 0; ///< of drain: 1: a transaction is as old as it
-  std::int64_t hints = 1;    ///< of elsewhere: whether nodes exchange them
+  std::int64_t probe_ms = -1; ///< -1: its default
+  std::int64_t metrics = 0;   ///< of drain: 1: kept for Prometheus
+  std::int64_t snapshot = 0;  ///< of drain: 1: a transaction is as old as it
+  std::int64_t hints = 1;     ///< of elsewhere: whether nodes exchange them
   // round_trip
   std::int64_t listen = 0;   ///< where the gateway is published; 0: anywhere
   std::int64_t connect = -1; ///< -1: not remote; 0: there; else that port

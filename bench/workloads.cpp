@@ -167,14 +167,14 @@ gd::config settings(const parameters& how, gd::machine machine) {
   }
   if (how.slots > 0)
     x.queues.front().slots = static_cast<std::int32_t>(how.slots);
-  if (how.ahead >= 0)
-    x.queues.front().ahead = static_cast<std::int32_t>(how.ahead);
+  if (how.prefetch >= 0)
+    x.queues.front().prefetch = static_cast<std::int32_t>(how.prefetch);
   if (how.rows_per_turn > 0)
     x.rows_per_turn = static_cast<std::int32_t>(how.rows_per_turn);
   if (how.connections > 0)
     x.connections = static_cast<std::int32_t>(how.connections);
-  if (how.look_ms >= 0)
-    x.look = std::chrono::milliseconds{how.look_ms};
+  if (how.probe_ms >= 0)
+    x.probe = std::chrono::milliseconds{how.probe_ms};
   for (std::int64_t i = 1; i < how.queues; ++i) {
     x.queues.push_back(x.queues.front());
     x.queues.back().name = "queue " + std::to_string(i);
@@ -488,7 +488,7 @@ double resident_mb() {
   auto slots = static_cast<std::int32_t>(how.slots);
   auto worker = gd::actors::join(
     sys, {"unix:" + socket}, {wait_for(std::chrono::milliseconds{how.step_ms})},
-    {{.slots = slots, .ahead = how.step_ms > 0 ? slots : 500}});
+    {{.slots = slots, .prefetch = how.step_ms > 0 ? slots : 500}});
   if (!worker)
     _exit(1);
   while (!worker->status().joined)
@@ -777,7 +777,7 @@ sample measure_round_trip(const parameters& how) {
       auto found = gd::actors::hold(sys, at, secret, patience);
       if (!found)
         fail(found.error());
-      to = found->door;
+      to = found->handle;
       connection = found->connection;
     }
     if (!secret.empty())

@@ -86,7 +86,7 @@ for file in README.md docs/{guide/machines.md,run/{page.md,grafana.json},images/
 done
 compressed=$(find "$doc/" -name '*.gz' ! -name 'changelog*')
 [[ -z $compressed ]] || fail "links lead to $compressed"
-cmp {"$tree/sql","$root/usr/share/gen_durable"}/grants/look.sql
+cmp {"$tree/sql","$root/usr/share/gen_durable"}/grants/read.sql
 cmp {"$tree/docs/run","$root/usr/share/gen_durable"}/alerts.yml
 cmp {"$tree/docs/run","$root/usr/share/gen_durable"}/grafana.json
 

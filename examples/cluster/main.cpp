@@ -100,7 +100,7 @@ int run_worker(caf::actor_system& sys, const std::string& name,
   how.node = name;
   how.on_event = gd::log_to_stderr(gd::severity::info);
   auto worker = gd::actors::join(sys, std::move(addresses), {drawing(name)},
-                                 {{.slots = 6, .ahead = 6}}, std::move(how));
+                                 {{.slots = 6, .prefetch = 6}}, std::move(how));
   if (!worker)
     return fail(worker.error());
   sigset_t ends;

@@ -28,7 +28,7 @@ int run_worker() {
   caf::actor_system sys{cfg};
   // Where engines are published: they are tried in turn, and need not be there yet.
   auto worker = gd::actors::join(sys, {"unix:/run/shop/a", "unix:/run/shop/b"}, {billing()},
-                                 {{.name = "billing", .slots = 8, .ahead = 16}});
+                                 {{.name = "billing", .slots = 8, .prefetch = 16}});
   if (!worker)
     return 1; // a wrong address, machine or queue
   wait_for_sigterm();

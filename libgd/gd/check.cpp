@@ -36,7 +36,7 @@ result<pq::rows> ask(pq::connection& db, const pq::unit& work) {
 }
 
 /// Whether this library can work with what is there.
-result<void> look_at_schema(pq::connection& db, const std::string& schema) {
+result<void> read_schema(pq::connection& db, const std::string& schema) {
   if (auto ok = check_name("schema", schema, {.name = 63}); !ok)
     return ok;
   return store::check_schema(db.run({{store::schema_version()}, false}),
@@ -48,7 +48,7 @@ result<void> look_at_schema(pq::connection& db, const std::string& schema) {
 result<std::vector<finding>> check(pq::options opts) {
   auto schema = opts.schema;
   pq::connection db{std::move(opts)};
-  if (auto ok = look_at_schema(db, schema); !ok)
+  if (auto ok = read_schema(db, schema); !ok)
     return ok.error();
   auto rows = ask(db, {{pq::make_call(sql::check)}, false});
   if (!rows)
@@ -59,7 +59,7 @@ result<std::vector<finding>> check(pq::options opts) {
 result<std::vector<std::string>> repair(pq::options opts) {
   auto schema = opts.schema;
   pq::connection db{std::move(opts)};
-  if (auto ok = look_at_schema(db, schema); !ok)
+  if (auto ok = read_schema(db, schema); !ok)
     return ok.error();
   for (int tries = 1;; ++tries) {
     auto rows = ask(

@@ -16,13 +16,13 @@
 #include <vector>
 
 namespace gd::store {
-class queue_looks;
+class queue_scans;
 }
 
 namespace gd {
 
 /// For the settings of clients that look at queues by turns.
-std::shared_ptr<store::queue_looks> share_looks();
+std::shared_ptr<store::queue_scans> share_queue_scans();
 
 /// What a `client` goes by.
 struct client_settings {
@@ -36,10 +36,10 @@ struct client_settings {
   std::size_t bytes = 8 << 20;
   /// How often a connection that is lost is made again, with backoff, before a call ends.
   int reconnects = 8;
-  /// How often `await_result` looks; at least ten times as long as a look takes.
+  /// How often `await_result` looks; at least ten times as long as a lookup takes.
   std::chrono::milliseconds poll{250};
   /// What `queues` has learned: clients that ask by turns share it. Null: it has its own.
-  std::shared_ptr<store::queue_looks> looks{};
+  std::shared_ptr<store::queue_scans> queue_scans{};
 };
 
 /// Inserts, signals, moves and looks up, for programs without actors. Calls block

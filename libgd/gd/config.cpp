@@ -50,7 +50,7 @@ result<void> config::validate() const {
   using time = std::tuple<std::string_view, milliseconds, int>;
   for (auto [field, value, least] :
        {time{"lease", lease, 100}, time{"heartbeat", heartbeat, 10},
-        time{"poll", poll, 1}, time{"look", look, 0},
+        time{"poll", poll, 1}, time{"probe", probe, 0},
         time{"reaper", reaper, 10}, time{"stop_grace", stop_grace, 0},
         time{"patience", patience, 1}, time{"worker_ping", worker_ping, 10},
         time{"worker_silence", worker_silence, 20},
@@ -65,7 +65,7 @@ result<void> config::validate() const {
   checks.push_back(check_range("rows_per_turn", rows_per_turn, 1, 10'000));
   checks.push_back(
     check_range<std::int64_t>("bytes_per_turn", bytes_per_turn, 1, 512 << 20));
-  for (auto [field, bytes] : {std::pair{"bytes_ahead", bytes_ahead},
+  for (auto [field, bytes] : {std::pair{"bytes_held", bytes_held},
                               std::pair{"bytes_waiting", bytes_waiting}})
     checks.push_back(
       check_range<std::int64_t>(field, bytes, 1, std::int64_t{4} << 30));
@@ -90,8 +90,8 @@ result<void> config::validate() const {
     checks.push_back(check_name("queue", queue.name, limits));
     checks.push_back(
       check_range("queue " + queue.name + ": slots", queue.slots, 1, 10'000));
-    checks.push_back(
-      check_range("queue " + queue.name + ": ahead", queue.ahead, 0, 10'000));
+    checks.push_back(check_range("queue " + queue.name + ": prefetch",
+                                 queue.prefetch, 0, 10'000));
     if (!names.insert(queue.name).second)
       return refuse("queues: " + queue.name + " is named twice");
   }

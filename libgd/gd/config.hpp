@@ -17,9 +17,9 @@ struct queue_config {
   std::string name = "default"; ///< as rows know it
   /// Steps that run at the same time on this node. 1 to 10,000.
   std::int32_t slots = 10;
-  /// Rows picked ahead at the most, for steps that end faster than a
+  /// Prefetched rows at the most, for steps that end faster than a
   /// transaction takes: a few times as many as end in one. 0 to 10,000.
-  std::int32_t ahead = 3'000;
+  std::int32_t prefetch = 3'000;
 };
 
 /// Everything that can be set about a node, with its defaults.
@@ -44,7 +44,7 @@ struct config {
   std::chrono::milliseconds poll{1'000};
   /// How often a node looks, between these, whether anybody has made a row due: by
   /// one statement for all of its queues. Zero: not at all.
-  std::chrono::milliseconds look{125};
+  std::chrono::milliseconds probe{125};
   /// How often expired leases are looked for.
   std::chrono::milliseconds reaper{30'000};
   /// How much longer than its interval a sweep may wait, at random, so that
@@ -88,9 +88,9 @@ struct config {
   std::int32_t rows_per_turn = 1'000;
   /// Bytes of states and payloads in one transaction, unless one row has more.
   std::int64_t bytes_per_turn = 8 << 20;
-  /// Bytes of states and inboxes that all queues together hold of rows picked ahead, and of
+  /// Bytes of states and inboxes that all queues together hold of prefetched rows, and of
   /// outcomes to be written, unless one row has more; half is theirs in equal shares. 1 to 4 GiB.
-  std::int64_t bytes_ahead = 16 << 20;
+  std::int64_t bytes_held = 16 << 20;
   /// Bytes of what the gateway is asked and has not answered, of three quarters of which a
   /// sender may have three times what is free; and half of what a peer of a published gateway may leave
   /// unread. Beyond them, requests are answered `overloaded`. 1 to 4 GiB.

@@ -61,12 +61,12 @@ severity level_of(const event& what) {
       [](const turn_ended&) { return severity::debug; },
       [](const sweep_ended&) { return severity::debug; },
       [](const requests_answered&) { return severity::debug; },
-      [](const pick_recovered&) { return severity::info; },
+      [](const lost_pick_released&) { return severity::info; },
       [](const exonerated&) { return severity::info; },
       [](const deadlines_fired&) { return severity::info; },
       [](const returned& e) { return level_by(e.blocked + e.refused); },
       [](const instances_deleted& e) { return level_by(e.put_off); },
-      [](const given_back&) { return severity::debug; },
+      [](const rows_released&) { return severity::debug; },
       [](const sweep_skipped&) { return severity::debug; },
       [](const machine_changed&) { return severity::info; },
       [](const worker_joined&) { return severity::info; },
@@ -89,7 +89,7 @@ std::string text_of(const node_started& e) {
 std::string text_of(const node_stopped& e) {
   return fmt::format("node {} stopped: {} rows given back, {} steps "
                      "abandoned to their leases",
-                     e.node, e.given_back, e.abandoned);
+                     e.node, e.released, e.abandoned);
 }
 
 std::string text_of(const node_failed& e) {
@@ -97,13 +97,13 @@ std::string text_of(const node_failed& e) {
 }
 
 std::string text_of(const connected& e) {
-  return fmt::format("connection {}: connected{}, backend {}", e.lane,
+  return fmt::format("connection {}: connected{}, backend {}", e.connection,
                      e.again ? " again" : "", e.backend);
 }
 
 std::string text_of(const disconnected& e) {
   auto times = e.times > 1 ? fmt::format(" ({} times)", e.times) : "";
-  return fmt::format("connection {}: {}{}; next attempt in {} ms", e.lane,
+  return fmt::format("connection {}: {}{}; next attempt in {} ms", e.connection,
                      to_string(e.why), times, e.retry_in.count());
 }
 
@@ -218,7 +218,7 @@ std::string text_of(const pick_lost& e) {
   return fmt::format("queue {}: fate of pick {} unknown", e.queue, e.token);
 }
 
-std::string text_of(const pick_recovered& e) {
+std::string text_of(const lost_pick_released& e) {
   return fmt::format("queue {}: {} rows of lost picks given back", e.queue,
                      e.rows);
 }
@@ -273,7 +273,7 @@ std::string text_of(const sessions_ended& e) {
 
 std::string text_of(const not_replicated& e) {
   return fmt::format("connection {}: committed, but maybe not replicated: {}",
-                     e.lane, to_string(e.why));
+                     e.connection, to_string(e.why));
 }
 
 std::string text_of(const ids_raised& e) {
@@ -289,7 +289,7 @@ std::string text_of(const sessions_not_ended& e) {
                      e.node);
 }
 
-std::string text_of(const given_back& e) {
+std::string text_of(const rows_released& e) {
   return fmt::format("queue {}: {} rows given back that cannot begin soon",
                      e.queue, e.rows);
 }
@@ -307,9 +307,9 @@ std::string text_of(const actor_restarted& e) {
   return fmt::format("{} restarted after: {}", e.name, e.why);
 }
 
-std::string text_of(const peer_cut_off& e) {
+std::string text_of(const gateway_connection_cut& e) {
   return fmt::format(
-    "a peer of the gateway is cut off ({}): it {}{}", e.peer, e.why,
+    "a connection to the gateway is cut ({}): it {}{}", e.remote, e.why,
     e.times > 1
       ? fmt::format(", as {} others have since this was told", e.times - 1)
       : std::string{});
@@ -331,7 +331,7 @@ std::string text_of(const worker_gone& e) {
 
 std::string text_of(const engine_joined& e) {
   return fmt::format("joined node {} at {}, where {} executions go on", e.node,
-                     e.address, e.stands);
+                     e.address, e.resumed);
 }
 
 std::string text_of(const engine_lost& e) {

@@ -38,9 +38,9 @@ struct node_started {
 };
 /// The engine has stopped.
 struct node_stopped {
-  std::string node{};         ///< `config::node`
-  std::size_t given_back = 0; ///< rows not begun
-  std::size_t abandoned = 0;  ///< steps that did not end in time
+  std::string node{};        ///< `config::node`
+  std::size_t released = 0;  ///< rows not begun
+  std::size_t abandoned = 0; ///< steps that did not end in time
 };
 /// The engine gives up: an incompatible schema, for example.
 struct node_failed {
@@ -48,15 +48,15 @@ struct node_failed {
 };
 /// A connection is made, or made again.
 struct connected {
-  std::size_t lane = 0;     ///< the connection's number, from 0
-  std::int64_t backend = 0; ///< the pid of its server process
-  bool again = false;       ///< in the place of one that was lost
+  std::size_t connection = 0; ///< the connection's number, from 0
+  std::int64_t backend = 0;   ///< the pid of its server process
+  bool again = false;         ///< in the place of one that was lost
 };
 /// A connection is lost, or cannot be made. Told once for each reason, whatever
 /// the connection; as long as one is missing, again after a minute, two, four, up
 /// to an hour.
 struct disconnected {
-  std::size_t lane = 0;                  ///< the connection's number, from 0
+  std::size_t connection = 0;            ///< the connection's number, from 0
   error why{};                           ///< what was lost, or refused
   std::chrono::milliseconds retry_in{0}; ///< until the next attempt
   /// How often that has happened since it was told last.
@@ -182,7 +182,7 @@ struct pick_lost {
   std::string token{}; ///< the lease that rows may have been picked under
 };
 /// The attempt to release what a lost pick may have taken found rows.
-struct pick_recovered {
+struct lost_pick_released {
   std::string queue{};  ///< its name
   std::size_t rows = 0; ///< released
 };
@@ -246,8 +246,8 @@ struct sessions_ended {
 struct sessions_not_ended {
   std::string node{}; ///< its name
 };
-/// Rows picked ahead that cannot begin soon enough: other nodes may have them.
-struct given_back {
+/// Prefetched rows that cannot begin soon enough: other nodes may have them.
+struct rows_released {
   std::string queue{};  ///< its name
   std::size_t rows = 0; ///< how many
 };
@@ -268,12 +268,12 @@ struct actor_restarted {
   std::string name{}; ///< "picker of billing", for instance
   std::string why{};  ///< CAF's reason
 };
-/// A peer of the published gateway was refused, or its connection ended, for what it has
-/// done: there may be many of them, so each reason is told once, and then after a minute,
-/// two, four, up to an hour.
-struct peer_cut_off {
+/// A connection to the published gateway was refused, or ended, for what its other end
+/// has done: there may be many of them, so each reason is told once, and then after a
+/// minute, two, four, up to an hour.
+struct gateway_connection_cut {
   std::string
-    peer{}; ///< one of them: a port of this machine, or a process and its user
+    remote{}; ///< one of them: a port of this machine, or a process and its user
   std::string why{};     ///< "has been silent for too long", for instance
   std::size_t times = 1; ///< how often that has happened since it was told last
 };
@@ -296,9 +296,9 @@ struct worker_gone {
 };
 /// This worker has joined an engine's node.
 struct engine_joined {
-  std::string address{};  ///< where it is
-  std::string node{};     ///< its name
-  std::size_t stands = 0; ///< executions from before that go on
+  std::string address{};   ///< where it is
+  std::string node{};      ///< its name
+  std::size_t resumed = 0; ///< executions from before that go on
 };
 /// This worker has lost its engine, or was refused by one: it tries the next.
 struct engine_lost {
@@ -355,8 +355,8 @@ struct gateway_lost {
 /// cancelled its session's wait for one. It counts as of unknown fate, for whoever
 /// has sent it.
 struct not_replicated {
-  std::size_t lane = 0; ///< the connection's number, from 0
-  error why{};          ///< what the server says
+  std::size_t connection = 0; ///< the connection's number, from 0
+  error why{};                ///< what the server says
 };
 /// The server is another than before, or one that was recovered: it has another
 /// timeline. Ids begin anew, behind all that may have been given out and lost.
@@ -382,18 +382,18 @@ using event = std::variant<
   events::step_slow, events::outcome_stale, events::outcome_unknown,
   events::outcome_refused, events::row_unusable, events::step_crashed,
   events::step_over_limit, events::step_returned_late, events::lease_lost,
-  events::turn_failed, events::pick_lost, events::pick_recovered,
+  events::turn_failed, events::pick_lost, events::lost_pick_released,
   events::sweep_failed, events::reaped, events::deadlines_fired,
   events::returned, events::row_refused, events::sessions_ended,
-  events::sessions_not_ended, events::given_back, events::sweep_skipped,
-  events::actor_restarted, events::peer_cut_off, events::machine_replaced,
-  events::machine_changed, events::machine_withdrawn, events::queue_not_served,
-  events::version_not_served, events::trial_begun, events::more_like_it,
-  events::worker_joined, events::worker_refused, events::worker_gone,
-  events::engine_joined, events::engine_lost, events::gateway_reached,
-  events::gateway_lost, events::instances_deleted, events::turn_ended,
-  events::sweep_ended, events::requests_answered, events::not_replicated,
-  events::ids_raised, events::exonerated>;
+  events::sessions_not_ended, events::rows_released, events::sweep_skipped,
+  events::actor_restarted, events::gateway_connection_cut,
+  events::machine_replaced, events::machine_changed, events::machine_withdrawn,
+  events::queue_not_served, events::version_not_served, events::trial_begun,
+  events::more_like_it, events::worker_joined, events::worker_refused,
+  events::worker_gone, events::engine_joined, events::engine_lost,
+  events::gateway_reached, events::gateway_lost, events::instances_deleted,
+  events::turn_ended, events::sweep_ended, events::requests_answered,
+  events::not_replicated, events::ids_raised, events::exonerated>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.

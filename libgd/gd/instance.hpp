@@ -407,10 +407,10 @@ struct prune {
 /// What has come of a page.
 struct pruned {
   std::optional<std::int64_t>
-    last{};                 ///< where the next one begins; nullopt: nowhere
-  std::int64_t looked = 0;  ///< at how many instances
-  std::int64_t found = 0;   ///< how many it is about
-  std::int64_t deleted = 0; ///< of these; the others may be locked
+    last{};                  ///< where the next one begins; nullopt: nowhere
+  std::int64_t examined = 0; ///< at how many instances
+  std::int64_t found = 0;    ///< how many it is about
+  std::int64_t deleted = 0;  ///< of these; the others may be locked
   std::int64_t refused
     = 0; ///< of these: something refers to them, or keeps them
 };

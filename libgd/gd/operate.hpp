@@ -267,7 +267,7 @@ struct job_row {
   std::optional<std::string> reason{}; ///< why
   std::int64_t last_id = 0;            ///< worked off up to this one
   std::int64_t highest_id = 0;         ///< where it ends
-  std::int64_t looked_at = 0;          ///< instances
+  std::int64_t examined = 0;           ///< instances
   std::int64_t changed = 0; ///< of these; of a dry run: that would be
   std::int64_t refused = 0; ///< fit the filter, and could not be changed
   std::optional<std::string>
@@ -281,8 +281,8 @@ struct job_row {
   std::vector<std::string> nodes{};
 
   GD_STATE(job_row, id, what, which, dry_run, by, reason, last_id, highest_id,
-           looked_at, changed, refused, last_refusal, refused_ids,
-           created_at_us, ended_at_us, cancelled, worked_on, nodes);
+           examined, changed, refused, last_refusal, refused_ids, created_at_us,
+           ended_at_us, cancelled, worked_on, nodes);
 };
 
 } // namespace gd

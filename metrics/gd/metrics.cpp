@@ -54,7 +54,7 @@ GD_COUNTED(step_crashed);
 GD_COUNTED(step_over_limit);
 GD_COUNTED(step_returned_late);
 GD_COUNTED(pick_lost);
-GD_COUNTED(pick_recovered);
+GD_COUNTED(lost_pick_released);
 GD_COUNTED(returned);
 GD_COUNTED(sessions_ended);
 GD_COUNTED(sessions_not_ended);
@@ -64,7 +64,7 @@ GD_COUNTED(exonerated);
 GD_COUNTED(row_refused);
 GD_COUNTED(sweep_skipped);
 GD_COUNTED(actor_restarted);
-GD_COUNTED(peer_cut_off);
+GD_COUNTED(gateway_connection_cut);
 GD_COUNTED(machine_replaced);
 GD_COUNTED(machine_changed);
 GD_COUNTED(machine_withdrawn);
@@ -185,7 +185,7 @@ struct queue_series {
   Histogram* written = nullptr;
   Histogram* picked = nullptr;
   Counter* failures = nullptr;
-  Counter* given_back = nullptr;
+  Counter* released = nullptr;
   Gauge* slots = nullptr;
   Gauge* in_use = nullptr;
 };
@@ -296,8 +296,8 @@ private:
   void record(const events::turn_failed& e) {
     queues_.at(e.queue).failures->Increment();
   }
-  void record(const events::given_back& e) {
-    queues_.at(e.queue).given_back->Increment(number(e.rows));
+  void record(const events::rows_released& e) {
+    queues_.at(e.queue).released->Increment(number(e.rows));
   }
   void record(const events::sweep_ended& e) {
     sweeps_.at(e.what)->Observe(seconds(e.took));
@@ -378,9 +378,9 @@ by_labels<queue_series>::maker queues_in(const maker& make) {
   auto& failures = make.counter("gen_durable_turn_failures_total",
                                 "Transactions of a queue that failed, and are "
                                 "tried again.");
-  auto& given_back = make.counter("gen_durable_given_back_rows_total",
-                                  "Rows picked ahead that could not begin "
-                                  "soon enough.");
+  auto& released = make.counter("gen_durable_released_rows_total",
+                                "Prefetched rows that could not begin "
+                                "soon enough.");
   auto& slots = make.gauge("gen_durable_slots", "Slots of this node.");
   auto& in_use = make.gauge("gen_durable_slots_in_use",
                             "Slots in use, as of the last transaction.");
@@ -394,7 +394,7 @@ by_labels<queue_series>::maker queues_in(const maker& make) {
                         .written = rows_of("written"),
                         .picked = rows_of("picked"),
                         .failures = &failures.Add(which),
-                        .given_back = &given_back.Add(which),
+                        .released = &released.Add(which),
                         .slots = &slots.Add(which),
                         .in_use = &in_use.Add(which)};
   };

@@ -1,4 +1,4 @@
--- The rights of a role that operates, behind look.sql: what its verbs do is done with the rights of the functions' owner, and entered
+-- The rights of a role that operates, behind read.sql: what its verbs do is done with the rights of the functions' owner, and entered
 -- under the role's name, or whom it names. A migration that makes a function anew takes that back, so run this again behind each.
 -- Leave out what the role does not need. Nobody else has these functions then, so the role of the nodes, which work off jobs by
 -- them, is named, too.

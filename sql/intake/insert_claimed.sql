@@ -22,7 +22,7 @@ returning id, state::text as state, locked_by, lease_expires_at
 ), leased as (
   insert into :"schema".gen_durable_leases (token, expires_at, ids)
   select m.locked_by, least(min(m.lease_expires_at),
--- include parts/first_look.sql
+-- include parts/first_check.sql
     ), array_agg(m.id)
   from made m
   group by m.locked_by

@@ -6,7 +6,7 @@
 -- table is small)
 -- A row for each. Time in us since 1970. Names that are longer than any of ours are cut. Behind them one without an id: next, before
 -- which the next page begins, or null: there is no more.
-with looked as not materialized (
+with examined as not materialized (
   (
     select g.id, g.fsm, g.fsm_version, g.step, g.status, g.queue, g.priority, g.attempt, g.updated_at, g.last_error
     from :"schema".gen_durable g
@@ -33,7 +33,7 @@ with looked as not materialized (
   )
 ), found as materialized (
   select l.*
-  from looked l
+  from examined l
   where :"schema"._gd_fits(l.fsm, l.fsm_version, l.step, l.status::text, l.queue, l.updated_at, l.last_error, ($1::text[])[1],
     ($2::bigint[])[1]::int, ($3::text[])[1], ($4::text[])[1], ($5::text[])[1],
     statement_timestamp() - ($6::bigint[])[1] * interval '1 microsecond', ($7::text[])[1])
@@ -46,4 +46,4 @@ from found f
 union all
 select null, null, null, null, null, null, null, null, null, null,
   case when (select count(*) from found) = $9::int then (select min(f.id) from found f)
-       else (select l.id from looked l offset $10::int - 1 limit 1) end
+       else (select l.id from examined l offset $10::int - 1 limit 1) end

@@ -6,7 +6,7 @@
 leased as (
   insert into :"schema".gen_durable_leases (token, expires_at, ids)
   select $1::text, least(clock_timestamp() + $3::bigint * interval '1 microsecond',
--- include parts/first_look.sql
+-- include parts/first_check.sql
     ), array_agg(p.id)
   from picked p
   having count(*) > 0

@@ -15,7 +15,7 @@ drop function
   :"schema".gd_pause, :"schema".gd_replace, :"schema".gd_discard, :"schema".gd_requeue, :"schema".gd_run_now, :"schema".gd_stop, :"schema".gd_retry, :"schema"._gd_operate,
   :"schema"._gd_act_fault, :"schema"._gd_act, :"schema"._gd_act_statuses, :"schema"._gd_enter_act, :"schema".gd_why,
   :"schema"._gd_why, :"schema"._gd_held_text, :"schema"._gd_holder, :"schema"._gd_lockers, :"schema"._gd_runs,
-  :"schema".gd_status, :"schema"._gd_status_id, :"schema".gd_fork, :"schema".gd_rewind, :"schema"._gd_put_back,
+  :"schema".gd_status, :"schema"._gd_status_id, :"schema".gd_fork, :"schema".gd_rewind, :"schema"._gd_rewind,
   :"schema"._gd_entry, :"schema".gd_in_step, :"schema".gd_history, :"schema"._gd_history_id, :"schema".gd_transition,
   :"schema"._gd_move_named, :"schema"._gd_move, :"schema"._gd_enter_transition, :"schema"._gd_move_conflict, :"schema".gd_signal,
   :"schema"._gd_signal_id, :"schema"._gd_signal_fault, :"schema"._gd_state_fault, :"schema"._gd_shape_fault, :"schema"._gd_kind_fault, :"schema"._gd_not_stored, :"schema".gd_announce, :"schema".gd_insert, :"schema"._gd_insert_defaults,

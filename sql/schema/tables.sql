@@ -23,7 +23,7 @@ create table :"schema".gen_durable (
   crashes          int not null default 0,
   trials           int not null default 0,
   eligible_at      timestamptz not null default now(),     -- not to be picked before
-  -- Grows with each outcome, and where the engine makes a row runnable again or fails it; not with a pick, a give-back, a
+  -- Grows with each outcome, and where the engine makes a row runnable again or fails it; not with a pick, a release, a
   -- heartbeat or a wake-up.
   seq              bigint not null default 0,
   updated_at       timestamptz not null default now(),     -- when the status, or the outcome, was written
@@ -333,7 +333,7 @@ create table :"schema".gen_durable_jobs (
   reason       text,
   last_id      bigint not null default -9223372036854775808, -- worked off up to this one
   highest_id   bigint not null,           -- where it ends
-  looked_at    bigint not null default 0, -- instances
+  examined    bigint not null default 0, -- instances
   changed      bigint not null default 0, -- of these; of a dry run: that would be
   refused      bigint not null default 0, -- that fit the filter, and could not be changed
   last_refusal text,

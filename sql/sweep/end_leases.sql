@@ -42,6 +42,6 @@ with over as materialized (
   from state s
   where l.ctid = s.tuple and s.until >= statement_timestamp()
 )
-select count(*) as looked, max(o.expires_at) as at_us2000,
+select count(*) as examined, max(o.expires_at) as at_us2000,
   coalesce((array_agg(o.ids[1] order by o.expires_at desc, o.ids[1] desc))[1], 0) as id
 from over o

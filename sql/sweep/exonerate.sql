@@ -55,7 +55,7 @@ with page as materialized (
     for no key update skip locked))
 )
 select p.place, p.priority::int as priority, p.eligible_at::text as eligible_at, p.id,
-  (select count(*) from page) as looked_at, (select count(*) from exonerated) as exonerated
+  (select count(*) from page) as examined, (select count(*) from exonerated) as exonerated
 from page p
 order by p.place desc, p.priority desc, p.eligible_at desc, p.id desc
 limit 1

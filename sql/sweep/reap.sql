@@ -29,7 +29,7 @@ with most as (
       for no key update skip locked) g
     limit $1::int) g
 ),
--- include parts/verdicts.sql
+-- include parts/crash_charges.sql
 , reaped as (
   update :"schema".gen_durable g
   set
@@ -37,7 +37,7 @@ with most as (
       , seq = g.seq + 1, attempt = least(g.attempt, 2147483646) + 1,
       crashes = v.crashes, excused = nullif(v.excused, 0), crashed_in = nullif(v.crashed_in, '{}'),
       updated_at = clock_timestamp()
-  from verdict v
+  from charge v
   where g.id = any(array[v.id])
   returning g.id, g.fsm, g.queue, g.partition_key, g.priority, g.eligible_at, g.crashes, g.status, g.wake_reason, v.token,
 -- include parts/entered.sql

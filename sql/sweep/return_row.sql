@@ -25,7 +25,7 @@ with most as (
   from held h
   where h.free and h.status = 'executing'
 ),
--- include parts/verdicts.sql
+-- include parts/crash_charges.sql
 , returned as (
   update :"schema".gen_durable g
   set status = case when h.free then 'runnable' else g.status end,
@@ -45,7 +45,7 @@ with most as (
       lease_expires_at = case when not h.free and h.status = 'executing' then clock_timestamp() + interval '5 seconds' end,
       updated_at = clock_timestamp()
   from held h
-  left join verdict v on v.id = h.id
+  left join charge v on v.id = h.id
   where g.id = any(array[h.id])
   returning g.id, g.fsm, g.queue, g.partition_key, g.priority, g.eligible_at, g.crashes, g.status as status_now, h.free, h.status,
     h.locked_by, h.locked_by as token, 'reap' as outcome,

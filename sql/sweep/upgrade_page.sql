@@ -5,7 +5,7 @@
 -- executes. Behind them one without an id: after, behind which the page begins, and upto, the id that it reaches. No row: the job has ended.
 with job as materialized (
   select j.* from :"schema".gen_durable_jobs j where j.id = $1::bigint and j.what = 'upgrade' and j.ended_at is null
-), looked as materialized (
+), examined as materialized (
   select g.id, g.fsm, g.fsm_version, g.step, g.seq, g.status,
     g.status in ('runnable', 'awaiting_signal', 'failed', 'executing') and g.fsm_version <> j.to_version
       and :"schema"._gd_fits(g.fsm, g.fsm_version, g.step, g.status::text, g.queue, g.updated_at, g.last_error, j.fsm, j.fsm_version,
@@ -18,7 +18,7 @@ with job as materialized (
     order by g.id
     limit $3::int) g
 ), chosen as materialized (
-  select l.* from looked l where l.fits order by l.id limit 100
+  select l.* from examined l where l.fits order by l.id limit 100
 ), shown as materialized (
   select s.id, s.fsm, s.fsm_version, s.step, s.seq, t.state,
     sum(octet_length(t.state)) over (order by s.id) - octet_length(t.state) as before
@@ -38,8 +38,8 @@ cross join job j
 union all
 select null, null, null, null, null, null, null, null, j.last_id,
   case
-    when (select count(*) from page) < (select count(*) from looked l where l.fits) then (select max(p.id) from page p)
-    when (select count(*) from looked) = $3::int then (select max(l.id) from looked l)
+    when (select count(*) from page) < (select count(*) from examined l where l.fits) then (select max(p.id) from page p)
+    when (select count(*) from examined) = $3::int then (select max(l.id) from examined l)
     else j.highest_id end
 from job j
 order by id

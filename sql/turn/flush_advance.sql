@@ -44,7 +44,7 @@ applied as (
 ), leased as (
   insert into :"schema".gen_durable_leases (token, expires_at, ids)
   select $6::text, least(min(a.lease_expires_at),
--- include parts/first_look.sql
+-- include parts/first_check.sql
     ), array_agg(a.id)
   from applied a
   having count(*) > 0

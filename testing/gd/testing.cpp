@@ -35,17 +35,17 @@ std::string names_of(const std::string& first,
 
 std::string detail_of(const store::outcome_row& x) {
   switch (x.what) {
-    case store::verb::next:
-    case store::verb::park:
-    case store::verb::finish:
+    case store::write_kind::next:
+    case store::write_kind::park:
+    case store::write_kind::finish:
       return x.step;
-    case store::verb::replay:
+    case store::write_kind::replay:
       return fmt::format("after {} us", x.delay_us);
-    case store::verb::later:
+    case store::write_kind::later:
       return fmt::format("{} after {} us", x.step, x.delay_us);
-    case store::verb::await:
+    case store::write_kind::await:
       return names_of(x.awaits, x.awaits_also);
-    case store::verb::stop:
+    case store::write_kind::stop:
       return x.reason;
     default:
       return {};
@@ -229,9 +229,9 @@ gd::result<decoded> harness::decodes(const std::string& file) const {
     if (!row)
       return invalid(file + ": " + at + row.error().message);
     ++out.states;
-    auto verdict = judge_upgrade(*known_, limits_, *row);
-    if (!verdict.fault.empty())
-      out.refusals.push_back(at + verdict.fault);
+    auto checked = check_upgrade(*known_, limits_, *row);
+    if (!checked.fault.empty())
+      out.refusals.push_back(at + checked.fault);
   }
   return out;
 }

@@ -366,7 +366,7 @@ public:
   std::chrono::sys_time<std::chrono::microseconds> now() const override;
 
 private:
-  struct lane;
+  struct session;
 
   in_database(pq::options where, in_database_settings how);
 
@@ -385,7 +385,7 @@ private:
   std::unique_ptr<pq::connection> db_;
   std::optional<client> client_;
   std::shared_ptr<key_table> keys_;
-  std::vector<lane> lanes_;
+  std::vector<session> sessions_;
   std::int64_t swept_at_us_ = 0;
   std::chrono::microseconds advanced_{0};
 };

@@ -35,7 +35,7 @@ gd::result<turn::report> transact(pq::connection& db, turn& work,
   while (true) {
     auto now = clock_type::now();
     if (auto next = work.begin(want, now, 0, suspects)) {
-      auto report = work.finish(next->flight, db.run(next->work),
+      auto report = work.finish(next->transaction, db.run(next->work),
                                 clock_type::now());
       if (!report.failure)
         return report;
@@ -52,9 +52,9 @@ gd::result<turn::report> transact(pq::connection& db, turn& work,
 
 } // namespace
 
-struct in_database::lane {
+struct in_database::session {
   std::string queue;
-  std::shared_ptr<isolation> suspects;
+  std::shared_ptr<quarantine> suspects;
   turn work;
 };
 
@@ -92,19 +92,19 @@ gd::result<void> in_database::added() {
   for (const auto& x : machines_)
     queues.push_back(x.queue);
   queues.insert(queues.end(), how_.queues.begin(), how_.queues.end());
-  lanes_.clear();
+  sessions_.clear();
   std::set<std::string> there;
   for (const auto& x : queues)
     if (there.insert(x).second) {
-      auto suspects = std::make_shared<isolation>();
-      lanes_.push_back({x, suspects,
-                        turn{{.queue = x,
-                              .incarnation = make_incarnation("testing"),
-                              .machines = known_->keys(),
-                              .inbox = limits_.inbox,
-                              .keys = keys_,
-                              .suspects = suspects,
-                              .pause_without_suspects = {}}}});
+      auto suspects = std::make_shared<quarantine>();
+      sessions_.push_back({x, suspects,
+                           turn{{.queue = x,
+                                 .incarnation = make_incarnation("testing"),
+                                 .machines = known_->keys(),
+                                 .inbox = limits_.inbox,
+                                 .keys = keys_,
+                                 .suspects = suspects,
+                                 .pause_without_suspects = {}}}});
     }
   if (machines_.empty())
     return {};
@@ -178,7 +178,7 @@ gd::result<void> in_database::pass(microseconds by) {
 
 gd::result<std::optional<microseconds>> in_database::next_due() {
   std::vector<std::string> queues;
-  for (const auto& x : lanes_)
+  for (const auto& x : sessions_)
     queues.push_back(x.queue);
   pq::call next{&sql::testing_next, {}};
   std::vector<std::string> names;
@@ -229,8 +229,8 @@ gd::result<void> in_database::lose(const lease_ptr& under) {
 gd::result<bool> in_database::run_one() {
   if (auto ok = sweep(); !ok)
     return ok.error();
-  for (auto& [queue, suspects, work] : lanes_) {
-    work.look_everywhere(); // each pick is a poll
+  for (auto& [queue, suspects, work] : sessions_) {
+    work.scan_everything(); // each pick is a poll
     auto report = transact(*db_, work, 1);
     if (report && report->picked.empty() && report->full)
       report = transact(*db_, work, 1); // now also rows with a partition key

@@ -24,15 +24,15 @@ using std::chrono::microseconds;
 /// more.
 constexpr std::size_t shown_bytes = 8 << 20;
 
-std::string_view status_after(store::verb what) {
+std::string_view status_after(store::write_kind what) {
   switch (what) {
-    case store::verb::await:
-    case store::verb::park:
+    case store::write_kind::await:
+    case store::write_kind::park:
       return "awaiting_signal";
-    case store::verb::done:
-    case store::verb::finish:
+    case store::write_kind::done:
+    case store::write_kind::finish:
       return "done";
-    case store::verb::stop:
+    case store::write_kind::stop:
       return "failed";
     default:
       return "runnable";
@@ -454,7 +454,7 @@ harness::written simulation::apply(store::outcome_row what) {
                     fmt::format("instance {} has its unique key", *other),
                     {}}};
   x.shown.status = status;
-  if (what.what != store::verb::release)
+  if (what.what != store::write_kind::release)
     ++x.shown.seq;
   change(x, what);
   x.shown.locked_by.reset();
@@ -465,40 +465,42 @@ harness::written simulation::apply(store::outcome_row what) {
 }
 
 void simulation::change(row& x, store::outcome_row& what) {
-  using store::verb;
+  using store::write_kind;
   auto& to = x.shown;
   if (!what.state.empty())
     to.state = as_stored(std::move(what.state));
   if (!what.step.empty())
     to.step = std::move(what.step);
-  bool same_inputs = what.what == verb::replay || what.what == verb::stop
-                     || what.what == verb::release;
+  bool same_inputs = what.what == write_kind::replay
+                     || what.what == write_kind::stop
+                     || what.what == write_kind::release;
   if (!same_inputs) {
     to.deadline_us.reset();
     to.wake_reason.reset();
   }
-  if (what.what == verb::stop)
+  if (what.what == write_kind::stop)
     to.last_error = std::move(what.reason);
-  else if (what.what != verb::release)
+  else if (what.what != write_kind::release)
     to.last_error = std::move(what.failure);
-  auto crashes = what.what == verb::release ? to.crashes
-                                            : std::exchange(to.crashes, 0);
+  auto crashes = what.what == write_kind::release
+                   ? to.crashes
+                   : std::exchange(to.crashes, 0);
   switch (what.what) {
-    case verb::next:
-    case verb::advance:
+    case write_kind::next:
+    case write_kind::advance:
       to.attempt = 0;
       make_eligible(x, now_us());
       break;
-    case verb::later:
+    case write_kind::later:
       to.attempt = 0;
       make_eligible(x, now_us() + what.delay_us);
       break;
-    case verb::replay:
+    case write_kind::replay:
       to.attempt += 1 - crashes;
       make_eligible(x, now_us() + what.delay_us);
       break;
-    case verb::await:
-    case verb::park: // of no signal's name
+    case write_kind::await:
+    case write_kind::park: // of no signal's name
       to.attempt = 0;
       to.awaits = std::move(what.awaits);
       to.awaits_also = std::move(what.awaits_also);
@@ -506,15 +508,15 @@ void simulation::change(row& x, store::outcome_row& what) {
       if (what.timeout_us)
         to.deadline_us = now_us() + *what.timeout_us;
       break;
-    case verb::finish:
+    case write_kind::finish:
       to.attempt = 0;
       to.result = json{};
       break;
-    case verb::done:
+    case write_kind::done:
       to.result = as_stored(std::move(what.result));
       break;
-    case verb::stop:
-    case verb::release:
+    case write_kind::stop:
+    case write_kind::release:
       break;
   }
 }
@@ -545,7 +547,7 @@ void simulation::consume(row& x, const store::outcome_row& what) {
     return awaits(x.shown, y.content.name) && !y.consumed_at_us
            && !among(what.seen, y.content.id);
   };
-  if (what.what == store::verb::await
+  if (what.what == store::write_kind::await
       && std::any_of(x.inbox.begin(), x.inbox.end(), is_news))
     wake(x, "signal");
 }

@@ -29,28 +29,28 @@ constexpr std::int64_t second = 1'000'000;
 /// result, a failure or a sentence.
 using told = std::vector<std::string>;
 
-/// A door, its worker, the database when the test says so, and the picker of a queue.
+/// A gateway, its backend, the database when the test says so, and the picker of a queue.
 struct awaits_fixture : picker_fixture {
-  gateway door;
-  caf::actor worker;
+  gateway handle;
+  caf::actor backend;
   told heard;
 
   void begin(std::int64_t bytes_waiting = 64 << 20) {
     prepare();
     home->config.bytes_waiting = bytes_waiting;
-    auto made = sys.spawn<gateway_worker>(home);
-    worker = caf::actor_cast<caf::actor>(made);
-    actors.push_back(worker);
-    home->children.set(role::worker, {}, worker);
-    door = caf::actor_cast<gateway>(sys.spawn<gateway_door>(home, made));
+    auto made = sys.spawn<gateway_backend>(home);
+    backend = caf::actor_cast<caf::actor>(made);
+    actors.push_back(backend);
+    home->children.set(role::backend, {}, backend);
+    handle = caf::actor_cast<gateway>(sys.spawn<gateway_server>(home, made));
     sched.run();
   }
 
   ~awaits_fixture() {
     home->children.clear();
-    worker = nullptr;
-    if (door)
-      anon(caf::actor_cast<caf::actor>(door), close_door{});
+    backend = nullptr;
+    if (handle)
+      anon(caf::actor_cast<caf::actor>(handle), close_gateway{});
     sched.run();
   }
 
@@ -61,7 +61,7 @@ struct awaits_fixture : picker_fixture {
     actors.push_back(sys.spawn(
       [this, first, all](caf::event_based_actor* asker) -> caf::behavior {
         for (std::size_t i = 0; i < all.size(); ++i)
-          asker->request(door, caf::infinite, all[i])
+          asker->request(handle, caf::infinite, all[i])
             .then(
               [this, at = first + i](const gd::awaited& x) {
           heard[at] = x.status + ' '
@@ -394,7 +394,7 @@ CAF_TEST(whoever waits is told that the engine stops) {
   insert(1);
   ask(1);
   finish_all();
-  anon(worker, drain{1s});
+  anon(backend, drain{1s});
   sched.run();
   CAF_CHECK_EQUAL(only(), "stopped the engine has stopped");
   CAF_CHECK(!home->awaited->any());
@@ -405,7 +405,7 @@ CAF_TEST(whoever waits is told of a crash of the gateway and may ask again) {
   insert(1);
   ask(1);
   finish_all();
-  anon_send_exit(worker, caf::exit_reason::kill);
+  anon_send_exit(backend, caf::exit_reason::kill);
   sched.run();
   CAF_CHECK(only().starts_with("unknown_fate the gateway is down"));
   CAF_CHECK(!home->awaited->any());

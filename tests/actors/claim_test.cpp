@@ -15,7 +15,7 @@ namespace claims_suite {
 
 using namespace gd::test;
 using namespace gd::actors;
-using gd::claim_desk;
+using gd::claim_slots;
 using gd::errc;
 namespace events = gd::events;
 
@@ -47,11 +47,11 @@ struct claim_fixture : picker_fixture {
   }
 
   void begin(gd::queue_config queue = {"default", 2, 0},
-             std::vector<std::size_t> lanes = {2}) {
+             std::vector<std::size_t> connection_slots = {2}) {
     auto name = queue.name;
-    picker = spawn_picker(std::move(queue), std::move(lanes));
+    picker = spawn_picker(std::move(queue), std::move(connection_slots));
     home->children.set(role::picker, name, picker);
-    gateway = caf::actor_cast<caf::actor>(sys.spawn<gateway_worker>(home));
+    gateway = caf::actor_cast<caf::actor>(sys.spawn<gateway_backend>(home));
     actors.push_back(gateway);
     sender = sys.spawn([this](caf::event_based_actor* user) -> caf::behavior {
       return {[this, user](gd::insert& x) {
@@ -298,38 +298,38 @@ CAF_TEST(what got in before a pick began does not wait for it) {
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
 }
 
-CAF_TEST(
-  a desk that is closed while a pick is under way is opened by a later one) {
-  claim_desk desk;
-  desk.enter("q", [] {});
-  desk.offer("q", 3);
-  CAF_CHECK_EQUAL(desk.most(), 0); // no pick has begun
-  CAF_CHECK_EQUAL(desk.look("q"), 1u);
-  desk.offer("q", 3);
-  auto first = desk.take("q", "t/1", 2);
+CAF_TEST(claim slots that are closed while a pick is under way are opened by a
+           later one) {
+  claim_slots slots;
+  slots.enter("q", [] {});
+  slots.offer("q", 3);
+  CAF_CHECK_EQUAL(slots.most(), 0); // no pick has begun
+  CAF_CHECK_EQUAL(slots.begin_pick("q"), 1u);
+  slots.offer("q", 3);
+  auto first = slots.take("q", "t/1", 2);
   CAF_REQUIRE(first);
   CAF_CHECK_EQUAL(first->behind, 1u);
-  CAF_CHECK(!desk.take("q", "t/2", 2));
-  desk.close("q");
-  desk.offer("q", 3);
-  CAF_CHECK_EQUAL(desk.most(), 0);
-  CAF_CHECK_EQUAL(desk.look("q"), 2u);
-  desk.offer("q", 3);
-  auto second = desk.take("q", "t/2", 3);
+  CAF_CHECK(!slots.take("q", "t/2", 2));
+  slots.close("q");
+  slots.offer("q", 3);
+  CAF_CHECK_EQUAL(slots.most(), 0);
+  CAF_CHECK_EQUAL(slots.begin_pick("q"), 2u);
+  slots.offer("q", 3);
+  auto second = slots.take("q", "t/2", 3);
   CAF_REQUIRE(second);
   CAF_CHECK_EQUAL(second->behind, 2u);
-  CAF_CHECK_EQUAL(desk.under_way("q"), 5);
+  CAF_CHECK_EQUAL(slots.under_way("q"), 5);
   for (auto pick : {1u, 2u}) {
-    desk.open("q", pick);
-    desk.offer("q", 1);
-    auto one = desk.take("q", "t/3", 1);
+    slots.open("q", pick);
+    slots.offer("q", 1);
+    auto one = slots.take("q", "t/3", 1);
     CAF_REQUIRE(one);
-    // The first began before the desk was closed.
+    // The first began before the slots were closed.
     CAF_CHECK_EQUAL(one->behind, pick == 1 ? 2u : 0u);
   }
-  CAF_CHECK_EQUAL(desk.look("q"), 3u);
-  desk.offer("q", 1);
-  auto last = desk.take("q", "t/4", 1);
+  CAF_CHECK_EQUAL(slots.begin_pick("q"), 3u);
+  slots.offer("q", 1);
+  auto last = slots.take("q", "t/4", 1);
   CAF_REQUIRE(last);
   CAF_CHECK_EQUAL(last->behind, 0u); // it is open, whatever begins now
 }
@@ -382,7 +382,7 @@ CAF_TEST(what another node or a sweep has made runnable is not overtaken) {
   CAF_CHECK_EQUAL(ran, (names{"first", "", "second"}));
 }
 
-CAF_TEST(a pick that began before the desk was closed does not open it) {
+CAF_TEST(a pick that began before the slots were closed does not open them) {
   begin();
   CAF_CHECK_EQUAL(home->claims->most(), 2);
   home->wake({"default"}, false);

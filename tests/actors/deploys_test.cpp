@@ -23,7 +23,7 @@ GD_ENUM(turned_step, third, first, second);
 
 namespace {
 
-constexpr auto control = gd::database::control_lane;
+constexpr auto control = gd::database::control_slot;
 
 /// The probe with other steps, under the same name and version.
 template <class Step>

@@ -50,10 +50,10 @@ milliseconds flood_time() {
 /// Ask for the same, again and again, for as long as anything is taken from them.
 class flood {
 public:
-  flood(const std::string& place, std::uint32_t clients, std::string_view type,
-        const std::string& value, bool reads) {
+  flood(const std::string& endpoint, std::uint32_t clients,
+        std::string_view type, const std::string& value, bool reads) {
     for (std::uint32_t i = 0; i < clients; ++i) {
-      auto& x = nodes_.emplace_back(place, basp::node(++numbers));
+      auto& x = nodes_.emplace_back(endpoint, basp::node(++numbers));
       if (!x.greeted)
         throw std::runtime_error("not greeted");
       std::string all;
@@ -130,7 +130,7 @@ struct floods_fixture {
   /// The good client's.
   caf::actor_system other{cfg};
   gd::actors::engine engine = start();
-  std::string place = open();
+  std::string endpoint = open();
   gateway good = find();
 
   gd::actors::engine start() {
@@ -156,7 +156,7 @@ struct floods_fixture {
   }
 
   gateway find() {
-    auto x = gd::test::connect(other, place, patience, patience);
+    auto x = gd::test::connect(other, endpoint, patience, patience);
     if (!x)
       throw std::runtime_error(to_string(x.error()));
     return *x;
@@ -209,7 +209,7 @@ struct floods_fixture {
   void flood_with(const std::string& what, std::string_view type,
                   const Request& x, bool reads = true) {
     for (auto clients : {1u, many}) {
-      flood others{place, clients, type, as_caf_writes(x), reads};
+      flood others{endpoint, clients, type, as_caf_writes(x), reads};
       insert_meanwhile(what + " by " + std::to_string(clients), &others);
     }
     insert_meanwhile("behind " + what, nullptr);

@@ -156,29 +156,29 @@ CAF_TEST(lines go through a gateway though its node is replaced meanwhile) {
 
 CAF_TEST(what a gateway does not do is told in a sentence) {
   published_node node{db, "a"};
-  for (const auto* verb : {"machines",
-                           "machines retire Payment 1",
-                           "nodes",
-                           "graph Payment",
-                           "rewind 1 0",
-                           "fork 1 0",
-                           "migrate status",
-                           "migrate up",
-                           "migrate down --to 0",
-                           "list",
-                           "queues",
-                           "jobs",
-                           "jobs run 1",
-                           "top",
-                           "retry 1",
-                           "stop --machine Payment",
-                           "run-now 1",
-                           "move 1 --to mail",
-                           "upgrade 1 --to-version 2",
-                           "pause mail",
-                           "resume mail",
-                           "prune --older-than 1d"}) {
-    auto said = ask(node, verb);
+  for (const auto* command : {"machines",
+                              "machines retire Payment 1",
+                              "nodes",
+                              "graph Payment",
+                              "rewind 1 0",
+                              "fork 1 0",
+                              "migrate status",
+                              "migrate up",
+                              "migrate down --to 0",
+                              "list",
+                              "queues",
+                              "jobs",
+                              "jobs run 1",
+                              "top",
+                              "retry 1",
+                              "stop --machine Payment",
+                              "run-now 1",
+                              "move 1 --to mail",
+                              "upgrade 1 --to-version 2",
+                              "pause mail",
+                              "resume mail",
+                              "prune --older-than 1d"}) {
+    auto said = ask(node, command);
     CAF_CHECK_EQUAL(said.code, 2);
     CAF_CHECK_EQUAL(said.text, "gdctl: --gateway: this command needs the "
                                "database itself, which no gateway hands on: "

@@ -36,7 +36,7 @@ struct hints_fixture : picker_fixture {
   session others{rows.conninfo()};
   caf::actor hints;
   /// Who answers at an address.
-  std::map<std::string, caf::actor> doors;
+  std::map<std::string, caf::actor> handles;
   /// Addresses that were tried.
   std::vector<std::string> tried;
   /// What has been told, by address.
@@ -53,8 +53,8 @@ struct hints_fixture : picker_fixture {
     hints = sys.spawn<hints_actor>(
       home, [this](const std::string& address, auto tell) {
         tried.push_back(address);
-        auto at = doors.find(address);
-        if (at != doors.end() && at->second)
+        auto at = handles.find(address);
+        if (at != handles.end() && at->second)
           tell(held_gateway{caf::actor_cast<gateway>(at->second), nullptr});
         else
           tell(gd::error{gd::errc::unavailable, "nobody is there", {}});
@@ -66,7 +66,7 @@ struct hints_fixture : picker_fixture {
 
   ~hints_fixture() {
     home->children.clear();
-    doors.clear();
+    handles.clear();
     open.clear();
   }
 
@@ -86,8 +86,8 @@ struct hints_fixture : picker_fixture {
   }
 
   /// Its gateway, which answers, or says nothing.
-  void add_door(const std::string& address, bool answers = true) {
-    doors[address] = sys.spawn(
+  void add_gateway(const std::string& address, bool answers = true) {
+    handles[address] = sys.spawn(
       [this, address, answers](caf::event_based_actor* me) -> caf::behavior {
         if (!answers)
           return {[this, me, address](const node_hint&) {
@@ -107,7 +107,7 @@ struct hints_fixture : picker_fixture {
           return hint_noted{};
         }};
       });
-    actors.push_back(doors[address]);
+    actors.push_back(handles[address]);
     sched.run();
   }
 
@@ -138,7 +138,7 @@ struct hints_engines : engine_fixture {
                   const std::string& queue) {
     auto how = options({std::move(what)}, node);
     how.poll = 1h;
-    how.look = 0ms;
+    how.probe = 0ms;
     how.queues = {{queue, 1, 0}};
     return how;
   }
@@ -193,8 +193,8 @@ CAF_TEST_FIXTURE_SCOPE(hint_tests, hints_fixture)
 CAF_TEST(what nobody here serves is told to whoever does) {
   add_node("b", "there:1");
   add_node("c", "there:2", "other");
-  add_door("there:1");
-  add_door("there:2");
+  add_gateway("there:1");
+  add_gateway("there:2");
   leave();
   CAF_CHECK_EQUAL(heard["there:1"], std::vector{"mail "s});
   leave("other", true);
@@ -222,7 +222,7 @@ CAF_TEST(only nodes that live and say where are told) {
 
 CAF_TEST(who has nothing to tell asks nothing) {
   add_node("b", "there:1");
-  add_door("there:1");
+  add_gateway("there:1");
   auto before = db->submitted;
   pass(1h);
   CAF_CHECK_EQUAL(db->submitted, before);
@@ -236,7 +236,7 @@ CAF_TEST(who has nothing to tell asks nothing) {
 
 CAF_TEST(a storm is told once at once and once when its window is over) {
   add_node("b", "there:1");
-  add_door("there:1");
+  add_gateway("there:1");
   leave();
   pass(hint_window);
   for (int i = 0; i < 1'000; ++i)
@@ -251,8 +251,8 @@ CAF_TEST(a storm is told once at once and once when its window is over) {
 CAF_TEST(a node that does not answer gets one hint and holds up nobody) {
   add_node("b", "there:1");
   add_node("c", "there:2");
-  add_door("there:1", false);
-  add_door("there:2");
+  add_gateway("there:1", false);
+  add_gateway("there:2");
   for (int i = 0; i < 100; ++i) {
     leave();
     pass(hint_window);
@@ -273,7 +273,7 @@ CAF_TEST(a node that does not answer gets one hint and holds up nobody) {
 CAF_TEST(a dead address is tried less and less and holds up nobody) {
   add_node("b", "there:1");
   add_node("c", "there:2");
-  add_door("there:2");
+  add_gateway("there:2");
   for (int i = 0; i < 200; ++i) {
     leave();
     pass(500ms);
@@ -286,8 +286,8 @@ CAF_TEST(a dead address is tried less and less and holds up nobody) {
 
 CAF_TEST(nodes come and go) {
   add_node("b", "there:1");
-  add_door("there:1");
-  add_door("there:2");
+  add_gateway("there:1");
+  add_gateway("there:2");
   leave();
   CAF_CHECK_EQUAL(told("there:1"), 1u);
   rows.rows("delete from gen_durable_nodes");
@@ -343,7 +343,7 @@ CAF_TEST(what is heard costs one pick per window whatever is said) {
 
 CAF_TEST(an end that another node awaits is told once by whoever sees it) {
   add_node("b", "there:1");
-  add_door("there:1");
+  add_gateway("there:1");
   caf::anon_send(hints, ends_awaited{{7}});
   finish();
   CAF_CHECK_EQUAL(heard["there:1"],
@@ -467,7 +467,7 @@ CAF_TEST(a node whose slots are taken leaves what comes to others) {
 CAF_TEST(without hints all is found as before) {
   auto a = run(sys_a, deaf(probe{}, "a", "other"));
   auto how = deaf(probe{}, "b", "default");
-  how.look = 50ms;
+  how.probe = 50ms;
   auto b = run(sys_b, std::move(how));
   open(a);
   open(b);

@@ -21,13 +21,13 @@ using namespace gd::actors;
 
 namespace {
 
-/// Has nothing for anybody, and counts who asks: by lane, and the statements of
-/// a unit.
+/// Has nothing for anybody, and counts who asks: by connection slot, and the statements
+/// of a unit.
 class empty_database : public gd::database {
 public:
-  void submit(std::size_t lane, gd::pq::unit work, callback done,
+  void submit(std::size_t slot, gd::pq::unit work, callback done,
               patience) override {
-    std::string names = std::to_string(lane) + ":";
+    std::string names = std::to_string(slot) + ":";
     for (const auto& x : work.calls)
       if (x.what != &gd::sql::pick_summary) // which goes behind each pick
         names += " " + std::string{x.what->name.substr(3)};
@@ -82,7 +82,7 @@ CAF_TEST(an idle node asks once per queue and poll interval beside its sweeps) {
   auto add = [this](const auto& x) {
     actors.push_back(caf::actor_cast<caf::actor>(x));
   };
-  add(sys.spawn<gateway_worker>(home));
+  add(sys.spawn<gateway_backend>(home));
   add(sys.spawn<heartbeat_actor>(home));
   add(sys.spawn<reaper_actor>(home));
   add(sys.spawn<picker_actor>(home, gd::queue_config{"default"},

@@ -5,7 +5,7 @@
 
 #include "../../examples/encryption/aes_gcm.hpp"
 #include "actors/network.hpp"
-#include "actors/peers.hpp"
+#include "actors/remote_nodes.hpp"
 #include "link_worker/machines.hpp"
 #include "support/connect.hpp"
 #include "support/process.hpp"
@@ -52,7 +52,7 @@ struct fixture {
                           .string();
   std::optional<gd::actors::engine> engine;
   socket_folder sockets;
-  std::string place;
+  std::string endpoint;
   std::size_t connections = 64;
   std::vector<std::unique_ptr<process>> workers;
   std::function<void(gd::config&)> change = [](gd::config&) {};
@@ -115,7 +115,7 @@ struct fixture {
       *engine, {.socket = socket, .connections = connections});
     if (!published)
       throw std::runtime_error(to_string(published.error()));
-    place = *published;
+    endpoint = *published;
   }
 
   void take_the_slot() {
@@ -129,7 +129,7 @@ struct fixture {
       GD_LINK_WORKER, release, std::to_string(version), std::to_string(slots)};
     if (!also.empty())
       args.push_back(also);
-    args.push_back(place);
+    args.push_back(endpoint);
     workers.push_back(std::make_unique<process>(std::move(args)));
     return *workers.back();
   }
@@ -377,7 +377,7 @@ CAF_TEST(an outcome that the next engine gets counts under its token) {
   // Its place is taken by another, of which the worker's token knows nothing.
   busy.open();
   engine.reset();
-  start(place.substr(std::string_view{"unix:"}.size()));
+  start(endpoint.substr(std::string_view{"unix:"}.size()));
   CAF_CHECK(worker.wait_for_line("joined engine 0"));
   set_free();
   wait_for(id, "status = 'done'");
@@ -501,9 +501,9 @@ namespace {
 /// A worker that says what a test wants.
 class forger {
 public:
-  forger(caf::actor_system& sys, const std::string& place,
+  forger(caf::actor_system& sys, const std::string& endpoint,
          const std::string& release)
-    : door_(must(gd::test::connect(sys, place, patience))), self_(sys) {
+    : handle_(must(gd::test::connect(sys, endpoint, patience))), self_(sys) {
     say(gd::link::join{.protocols = {gd::link::protocol},
                        .incarnation = "forger",
                        .node = "forger",
@@ -515,7 +515,7 @@ public:
   void say(const T& x) {
     auto packet = gd::link::pack(x);
     self_->send(
-      caf::actor_cast<caf::actor>(door_),
+      caf::actor_cast<caf::actor>(handle_),
       gd::actors::link_message{packet.type, packet.version, packet.bytes});
   }
 
@@ -538,7 +538,7 @@ public:
   }
 
 private:
-  gd::actors::gateway door_;
+  gd::actors::gateway handle_;
   caf::scoped_actor self_;
 };
 
@@ -552,16 +552,16 @@ CAF_TEST(
   auto row = db.rows("select id, locked_by from gen_durable "
                      "where status = 'executing'")
                .front();
-  forger worker{sys, place, release};
+  forger worker{sys, endpoint, release};
   CAF_REQUIRE(log.wait_for<events::worker_joined>());
   link::outcome forged;
   forged.id = std::stoll(*row[0]);
   forged.token = *row[1];
   forged.over = true;
   forged.queue = "default";
-  forged.row.what = gd::store::verb::done;
+  forged.row.what = gd::store::write_kind::done;
   worker.say(forged);
-  CAF_CHECK(worker.hear<link::settled>().what == link::verdict::stale);
+  CAF_CHECK(worker.hear<link::completed>().what == link::verdict::stale);
   auto token = of(*row[0], "locked_by");
   CAF_CHECK_EQUAL(token, *row[1]);
 }
@@ -570,7 +570,7 @@ CAF_TEST(a worker that says what is no outcome has crashed and is told) {
   namespace link = gd::link;
   start();
   take_the_slot();
-  forger worker{sys, place, release};
+  forger worker{sys, endpoint, release};
   auto joined = worker.hear<link::joined>();
   link::credit wants;
   wants.epoch = joined.epoch;
@@ -589,9 +589,9 @@ CAF_TEST(a worker that says what is no outcome has crashed and is told) {
   wrong.token = work.token;
   wrong.over = true;
   wrong.queue = "default";
-  wrong.row.what = gd::store::verb::release; // the engine's alone
+  wrong.row.what = gd::store::write_kind::release; // the engine's alone
   worker.say(wrong);
-  CAF_CHECK(worker.hear<link::settled>().what == link::verdict::stale);
+  CAF_CHECK(worker.hear<link::completed>().what == link::verdict::stale);
   CAF_CHECK(log.wait_for<events::step_crashed>());
 }
 
@@ -619,7 +619,7 @@ CAF_TEST(a worker decrypts and encrypts what its engine could not ) {
   take_the_slot();
   network_config elsewhere_config;
   caf::actor_system elsewhere{elsewhere_config};
-  auto worker = gd::actors::join(elsewhere, {place},
+  auto worker = gd::actors::join(elsewhere, {endpoint},
                                  {whispers(std::make_shared<aes_gcm>(by))});
   CAF_REQUIRE(worker);
   auto state = gd::encrypted(gd::to_json(link_state{.note = "a secret"}), by);

@@ -269,7 +269,7 @@ struct world {
       }
       switch (x.kind) {
         case what::outcome: {
-          link_ns::settled answer;
+          link_ns::completed answer;
           answer.id = x.which.id;
           answer.token = x.which.token;
           answer.tries = x.outcome.tries;
@@ -284,7 +284,7 @@ struct world {
             auto tag = ++tags;
             key next{x.which.id, answer.next_token};
             found->second.ended = true;
-            if (host->settle(answer, tag, row->lease, now))
+            if (host->complete(answer, tag, row->lease, now))
               entries[tag] = {next};
             else
               row->token.clear(); // goes on here
@@ -297,7 +297,7 @@ struct world {
           }
           if (x.tag != 0 && answer.what != link_ns::verdict::refused)
             found->second.ended = true;
-          host->settle(answer, x.tag, now + lease, now);
+          host->complete(answer, x.tag, now + lease, now);
           break;
         }
         case what::crashed:
@@ -305,7 +305,7 @@ struct world {
             complain("a crash of what has an outcome");
           found->second.ended = true;
           break;
-        case what::returned:
+        case what::released:
           found->second.ended = true;
           found->second.away = false;
           if (auto* row = fenced(x.which))
@@ -341,25 +341,25 @@ struct world {
 
   void work() {
     for (auto& x : worker->take_orders()) {
-      using verb = link_worker::order::verb;
+      using action = link_worker::order::action;
       switch (x.what) {
-        case verb::begin:
+        case action::begin:
           if (steps.contains(x.which))
             complain("an execution is begun twice");
           steps[x.which] = {};
           if (left)
             complain("work begins after leaving");
           break;
-        case verb::give_back:
+        case action::release:
           if (auto found = steps.find(x.which);
               found != steps.end() && !found->second.begun) {
-            worker->give_back(x.which);
+            worker->release(x.which);
             steps.erase(found);
           }
           break;
-        case verb::stop:
+        case action::stop:
           break; // a step may, or may not
-        case verb::settle: {
+        case action::complete: {
           auto found = steps.find(x.which);
           if (found == steps.end())
             break;
@@ -395,8 +395,8 @@ struct world {
       x.outcome = true;
       bool over = chance(70);
       x.function = x.function && !over;
-      worker->report(which, {.what = gd::store::verb::done, .result = "{}"}, {},
-                     over);
+      worker->report(
+        which, {.what = gd::store::write_kind::done, .result = "{}"}, {}, over);
       if (over)
         worker->function_over(which);
     } else if (x.function && chance(50)) {
@@ -538,7 +538,7 @@ link_ns::outcome some_outcome() {
   x.tries = 1;
   x.over = true;
   x.queue = "q";
-  x.row = {.what = gd::store::verb::stop,
+  x.row = {.what = gd::store::write_kind::stop,
            .step = "b",
            .state = "{}",
            .result = "1",
@@ -571,8 +571,8 @@ link_ns::closing some_closing() {
   return x;
 }
 
-link_ns::settled some_settled() {
-  link_ns::settled x;
+link_ns::completed some_completed() {
+  link_ns::completed x;
   x.what = link_ns::verdict::collided;
   x.tries = 1;
   x.code = 4;
@@ -600,7 +600,7 @@ void for_each_message(F f) {
                     .node = "e",
                     .ping_us = 100,
                     .silence_us = 400,
-                    .stand = {{1, "t"}},
+                    .resumed = {{1, "t"}},
                     .machines = {machine()},
                     .limits = {.name = 1,
                                .dedup_key = 2,
@@ -618,12 +618,12 @@ void for_each_message(F f) {
   f(of(3, some_work()));
   f(of(4, some_outcome()));
   f(of(5, some_crash()));
-  f(of(6, link_ns::returned{}));
+  f(of(6, link_ns::released{}));
   f(of(7, link_ns::over{}));
   f(of(8, link_ns::lost{}));
   f(of(9, link_ns::leaving{}));
   f(of(10, some_closing()));
-  f(of(11, some_settled()));
+  f(of(11, some_completed()));
 }
 
 std::vector<link_ns::packet> samples() {
@@ -731,10 +731,10 @@ CAF_TEST(what is packed is unpacked as it was) {
   CAF_CHECK_EQUAL(outcome->row.consumed, (std::vector<std::int64_t>{1, 2, 0}));
   // What is left out was zero, whatever the struct begins with.
   link_ns::outcome empty;
-  empty.row.what = gd::store::verb{};
+  empty.row.what = gd::store::write_kind{};
   auto arrived = link_ns::unpack<link_ns::outcome>(link_ns::pack(empty));
   CAF_REQUIRE(arrived);
-  CAF_CHECK(arrived->row.what == gd::store::verb{});
+  CAF_CHECK(arrived->row.what == gd::store::write_kind{});
   CAF_CHECK(
     !link_ns::unpack<link_ns::outcome>(link_ns::pack(empty))->row.until_us);
 }
@@ -753,8 +753,9 @@ CAF_TEST(fields are appended and what was sent before means what it meant) {
 }
 
 CAF_TEST(what a worker may not decide is refused) {
-  using gd::store::verb;
-  for (auto what : {verb::release, verb::advance, static_cast<verb>(10)}) {
+  using gd::store::write_kind;
+  for (auto what : {write_kind::release, write_kind::advance,
+                    static_cast<write_kind>(10)}) {
     link_ns::outcome x;
     x.row.what = what;
     auto arrived = link_ns::unpack<link_ns::outcome>(link_ns::pack(x));
@@ -762,7 +763,7 @@ CAF_TEST(what a worker may not decide is refused) {
     CAF_CHECK(!link_ns::outcome_of({1, "t"}, arrived->row));
   }
   auto taken = link_ns::outcome_of(
-    {1, "t"}, {.id = 2, .token = "another's", .what = verb::done});
+    {1, "t"}, {.id = 2, .token = "another's", .what = write_kind::done});
   CAF_REQUIRE(taken);
   CAF_CHECK_EQUAL(taken->id, 1);
   CAF_CHECK_EQUAL(taken->token, "t");
@@ -889,9 +890,9 @@ CAF_TEST(who leaves gives back what has not begun and gets no more) {
       w.step_once();
     w.left = true;
     w.worker->leave();
-    for (int i = 0; i < 20'000 && !w.worker->left(); ++i)
+    for (int i = 0; i < 20'000 && !w.worker->has_left(); ++i)
       w.step_once();
-    if (!w.worker->left())
+    if (!w.worker->has_left())
       w.complain("it never leaves");
     if (!w.wrong.empty()) {
       CAF_ERROR("seed " << seed << ": " << w.wrong.front());
@@ -963,8 +964,8 @@ CAF_TEST(credit counts what was sent since and never goes below) {
   worker.tick(now);
   exchange();
   CAF_CHECK_EQUAL(host.room("q"), 0); // they have no outcome yet
-  worker.report({1, "t"}, {.what = gd::store::verb::done}, {}, true);
-  worker.report({2, "t"}, {.what = gd::store::verb::done}, {}, true);
+  worker.report({1, "t"}, {.what = gd::store::write_kind::done}, {}, true);
+  worker.report({2, "t"}, {.what = gd::store::write_kind::done}, {}, true);
   worker.tick(now);
   exchange();
   CAF_CHECK_EQUAL(host.room("q"), 2);
@@ -985,22 +986,22 @@ CAF_TEST(an engine that says what cannot be ends the joining or nothing) {
   join();
   hand_out(1, "");
   exchange();
-  worker.report({1, ""}, {.what = gd::store::verb::done}, {}, true);
-  link_ns::settled done;
+  worker.report({1, ""}, {.what = gd::store::write_kind::done}, {}, true);
+  link_ns::completed done;
   done.id = 1;
-  host.settle(done, 0, now, now);
+  host.complete(done, 0, now, now);
   exchange();
   CAF_CHECK_EQUAL(worker.holds(), 0u); // under a token that is empty
   // It is to go on with what it holds already.
   hand_out(2, "t");
   hand_out(2, "u");
   exchange();
-  worker.report({2, "t"}, {.what = gd::store::verb::next}, {}, true);
-  link_ns::settled twice;
+  worker.report({2, "t"}, {.what = gd::store::write_kind::next}, {}, true);
+  link_ns::completed twice;
   twice.id = 2;
   twice.token = "t";
   twice.next_token = "u";
-  host.settle(twice, 3, now + 2s, now);
+  host.complete(twice, 3, now + 2s, now);
   exchange();
   CAF_CHECK(worker.now() == link_worker::phase::alone);
   CAF_CHECK_EQUAL(worker.holds(), 2u);
@@ -1050,7 +1051,7 @@ CAF_TEST(a step is told to stop before its lease can be another nodes) {
     worker.take_packets();
     now += 10ms;
     if (auto orders = worker.take_orders(); !orders.empty()) {
-      CAF_CHECK(orders.front().what == link_worker::order::verb::stop);
+      CAF_CHECK(orders.front().what == link_worker::order::action::stop);
       CAF_CHECK(now >= until - 120ms);
       return;
     }
@@ -1058,7 +1059,7 @@ CAF_TEST(a step is told to stop before its lease can be another nodes) {
   worker.tick(now);
   auto orders = worker.take_orders();
   CAF_REQUIRE_EQUAL(orders.size(), 1u);
-  CAF_CHECK(orders.front().what == link_worker::order::verb::stop);
+  CAF_CHECK(orders.front().what == link_worker::order::action::stop);
 }
 
 CAF_TEST(
@@ -1101,7 +1102,7 @@ CAF_TEST(an outcome is sent again to the next engine under its token) {
   hand_out(1);
   exchange();
   worker.cut();
-  worker.report({1, "t"}, {.what = gd::store::verb::done}, {}, true);
+  worker.report({1, "t"}, {.what = gd::store::write_kind::done}, {}, true);
   CAF_CHECK(worker.take_packets().empty());
   host = link_host{"w/1", host_settings()}; // knows nothing
   join();
@@ -1110,11 +1111,11 @@ CAF_TEST(an outcome is sent again to the next engine under its token) {
   CAF_CHECK(reports.front().kind == what::outcome);
   CAF_CHECK_EQUAL(reports.front().tag, 0u);
   CAF_CHECK(reports.front().outcome.resent);
-  link_ns::settled stale;
+  link_ns::completed stale;
   stale.id = 1;
   stale.token = "t";
   stale.what = link_ns::verdict::stale;
-  host.settle(stale, 0, now, now);
+  host.complete(stale, 0, now, now);
   exchange();
   CAF_CHECK_EQUAL(worker.holds(), 0u);
 }
@@ -1136,14 +1137,14 @@ CAF_TEST(a key goes when the function has returned and not before) {
   join();
   hand_out(1);
   exchange();
-  worker.report({1, "t"}, {.what = gd::store::verb::done}, {},
-                false); // of a deputy
+  worker.report({1, "t"}, {.what = gd::store::write_kind::done}, {},
+                false); // of a handler actor
   exchange();
   CAF_CHECK_EQUAL(told(), std::vector{what::outcome});
-  link_ns::settled done;
+  link_ns::completed done;
   done.id = 1;
   done.token = "t";
-  host.settle(done, 0, now, now);
+  host.complete(done, 0, now, now);
   exchange();
   CAF_CHECK_EQUAL(host.holds(), 1u);
   worker.function_over({1, "t"});
@@ -1187,18 +1188,18 @@ CAF_TEST(an engine that closes gets back what has not begun
   exchange();
   auto orders = worker.take_orders();
   CAF_REQUIRE_EQUAL(orders.size(), 2u);
-  CAF_CHECK(orders.front().what == link_worker::order::verb::give_back);
-  worker.give_back({1, "t"});
-  worker.report({2, "t"}, {.what = gd::store::verb::done}, {}, true);
+  CAF_CHECK(orders.front().what == link_worker::order::action::release);
+  worker.release({1, "t"});
+  worker.report({2, "t"}, {.what = gd::store::write_kind::done}, {}, true);
   worker.tick(now);
   CAF_CHECK(worker.now() == link_worker::phase::parting);
   exchange();
   CAF_CHECK_EQUAL(told(),
-                  (std::vector{what::returned, what::outcome, what::over}));
-  link_ns::settled done;
+                  (std::vector{what::released, what::outcome, what::over}));
+  link_ns::completed done;
   done.id = 2;
   done.token = "t";
-  host.settle(done, 2, now, now);
+  host.complete(done, 2, now, now);
   exchange();
   worker.tick(now);
   CAF_CHECK(worker.now() == link_worker::phase::alone);

@@ -47,7 +47,7 @@ struct move_fixture : picker_fixture {
         .ok());
     auto picker = spawn_picker({"default", 2, 0});
     home->children.set(role::picker, "default", picker);
-    gateway = caf::actor_cast<caf::actor>(sys.spawn<gateway_worker>(home));
+    gateway = caf::actor_cast<caf::actor>(sys.spawn<gateway_backend>(home));
     actors.push_back(gateway);
     finish_all();
   }

@@ -78,7 +78,7 @@ struct fixture : picker_fixture {
 
   gd::pq::reply introduce_by(gd::pq::connection& on,
                              std::chrono::milliseconds wait = 100ms) {
-    return on.run(home->known_as->beat(gd::database::control_lane, wait));
+    return on.run(home->known_as->beat(gd::database::control_slot, wait));
   }
 
   /// How many sessions of node a/0 are known.

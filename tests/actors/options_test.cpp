@@ -3,7 +3,7 @@
 #define CAF_SUITE options
 
 #include "actors/harness.hpp"
-#include "actors/peers.hpp"
+#include "actors/remote_nodes.hpp"
 #include "support/words.hpp"
 
 #include <gd/actors/engine.hpp>
@@ -74,7 +74,7 @@ std::string queues_of(const gd::config& x) {
   std::string text;
   for (const auto& queue : x.queues)
     text += queue.name + ':' + std::to_string(queue.slots) + ':'
-            + std::to_string(queue.ahead) + ' ';
+            + std::to_string(queue.prefetch) + ' ';
   return text;
 }
 
@@ -181,7 +181,7 @@ CAF_TEST(a value of another type is refused with the option the value and what
        {"mail:ten", "mail:", ":5", "", "mail:1:2:3", "mail:1:"})
     CAF_CHECK_EQUAL(refused("queues = [\"default\", \"" + text + "\"]"),
                     sentence("queues: expected name, name:slots or "
-                             "name:slots:ahead, got \""
+                             "name:slots:prefetch, got \""
                              + text + "\""));
 }
 
@@ -233,8 +233,8 @@ CAF_TEST(
               == (std::vector<std::string>{"unix:/run/a", "127.0.0.1:4711"}));
     CAF_REQUIRE_EQUAL(x.queues.size(), 2u);
     CAF_CHECK_EQUAL(x.queues[0].slots, 8);
-    CAF_CHECK_EQUAL(x.queues[0].ahead, 20);
-    CAF_CHECK_EQUAL(x.queues[1].ahead, 5);
+    CAF_CHECK_EQUAL(x.queues[0].prefetch, 20);
+    CAF_CHECK_EQUAL(x.queues[1].prefetch, 5);
     CAF_CHECK_EQUAL(x.how.node, "w");
     CAF_CHECK_EQUAL(x.how.secret, "/etc/secret");
     CAF_CHECK_EQUAL(x.how.bytes, 1'000);
@@ -265,7 +265,7 @@ CAF_TEST(
   auto x = must(tell_worker({}, {}, {.addresses = {"unix:/run/b"}}));
   CAF_CHECK_EQUAL(x.addresses.front(), "unix:/run/b");
   CAF_CHECK_EQUAL(x.queues.front().name, "default");
-  CAF_CHECK_EQUAL(x.queues.front().ahead, 20);
+  CAF_CHECK_EQUAL(x.queues.front().prefetch, 20);
   CAF_CHECK(x.how.patience == gd::actors::join_options{}.patience);
 }
 

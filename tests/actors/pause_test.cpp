@@ -6,7 +6,7 @@
 #include "actors/stepped.hpp"
 
 #include <gd/actors/gateway/gateway.hpp>
-#include <gd/actors/sweep/lookout.hpp>
+#include <gd/actors/sweep/change_watcher.hpp>
 #include <gd/client.hpp>
 
 #include <caf/test/dsl.hpp>
@@ -25,14 +25,14 @@ namespace events = gd::events;
 namespace {
 
 struct pause_fixture : picker_fixture {
-  std::shared_ptr<gd::actors::lookout> lookout;
+  std::shared_ptr<gd::actors::change_watcher> change_watcher;
 
   void serve(gd::queue_config queue) {
     home->config.poll = 1s;
     home->config.queues = {queue};
     home->children.set(role::picker, queue.name, spawn_picker(queue));
-    lookout = std::make_shared<gd::actors::lookout>(home);
-    lookout->look();
+    change_watcher = std::make_shared<gd::actors::change_watcher>(home);
+    change_watcher->probe();
     finish_all();
   }
 
@@ -41,21 +41,21 @@ struct pause_fixture : picker_fixture {
   }
 
   /// What is asked meanwhile.
-  std::string look() {
-    sched.advance_time(home->config.look);
-    db->advance_time(home->config.look);
+  std::string probe_once() {
+    sched.advance_time(home->config.probe);
+    db->advance_time(home->config.probe);
     sched.run();
     return finish_all();
   }
 
   void pause() {
     rows.rows("select gd_pause('default', 'for a test', force => true)");
-    look();
+    probe_once();
   }
 
   void resume() {
     rows.rows("select gd_resume('default')");
-    look();
+    probe_once();
   }
 };
 
@@ -67,13 +67,13 @@ CAF_TEST(
   nothing begins in a queue that is paused and all goes on when it is resumed) {
   serve({"default", 2, 0});
   insert(1);
-  look();
+  probe_once();
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
   pause();
   insert(2);
   std::string asked;
   for (int i = 0; i < 20; ++i) // polls among them
-    asked += look();
+    asked += probe_once();
   CAF_CHECK_EQUAL(count("status = 'runnable' and locked_by is null"), "2");
   CAF_CHECK(asked.find("pick") == std::string::npos);
   resume();
@@ -84,13 +84,13 @@ CAF_TEST(what had been taken ahead goes back and its attempt does not count) {
   serve({"default", 1, 10});
   take_all_permits();
   insert(5);
-  look();
+  probe_once();
   CAF_CHECK(count("status = 'executing'") != "0");
   pause();
   CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 0 and seq = 0"),
                   "5");
   return_permits();
-  look();
+  probe_once();
   CAF_CHECK_EQUAL(count("status = 'runnable'"), "5");
   resume();
   CAF_CHECK_EQUAL(count("status = 'done'"), "5");
@@ -106,13 +106,13 @@ CAF_TEST(a picker that is started again knows that its queue is paused) {
   home->children.set(role::picker, "default", spawn_picker({"default", 2, 0}));
   insert(1);
   for (int i = 0; i < 10; ++i)
-    look();
+    probe_once();
   CAF_CHECK_EQUAL(count("status = 'runnable'"), "1");
   resume();
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
 }
 
-CAF_TEST(until the first look has told what is paused nothing begins) {
+CAF_TEST(until the first probe has told what is paused nothing begins) {
   home->paused.forget();
   home->config.poll = 1s;
   home->config.queues = {{"default", 2, 0}};
@@ -120,8 +120,8 @@ CAF_TEST(until the first look has told what is paused nothing begins) {
   insert(1);
   pass(2s);
   CAF_CHECK_EQUAL(count("status = 'runnable'"), "1");
-  lookout = std::make_shared<gd::actors::lookout>(home);
-  lookout->look();
+  change_watcher = std::make_shared<gd::actors::change_watcher>(home);
+  change_watcher->probe();
   finish_all();
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
 }
@@ -132,8 +132,8 @@ CAF_TEST(who may not ask works as if nothing was paused) {
   home->config.queues = {{"default", 2, 0}};
   home->children.set(role::picker, "default", spawn_picker({"default", 2, 0}));
   insert(1);
-  lookout = std::make_shared<gd::actors::lookout>(home);
-  lookout->look();
+  change_watcher = std::make_shared<gd::actors::change_watcher>(home);
+  change_watcher->probe();
   while (db->waiting() && db->next().find("last_ids") == std::string::npos)
     turn();
   db->drop_one(gd::errc::sql);

@@ -333,11 +333,11 @@ CAF_TEST(quick steps let the queue pick further ahead from turn to turn) {
   CAF_CHECK(db->submitted < 40);
 }
 
-CAF_TEST(as much is picked ahead as would have ended had there been more) {
+CAF_TEST(as much is prefetched as would have ended had there been more) {
   fill_and_spawn(100us);
   CAF_CHECK_EQUAL(started_in(1ms), 4u);
   // They took 400 us, so ten might end in the next transaction if that takes as
-  // long as the last one. Four times as many are picked ahead.
+  // long as the last one. Four times as many are prefetched.
   CAF_CHECK_EQUAL(started_in(800us), 4u + 4u * 10);
   // Of these, eight would have ended in 800 us.
   CAF_CHECK_EQUAL(started_in(0us), 4u + 4u * 8);
@@ -361,20 +361,20 @@ CAF_TEST(rows ahead are released when the steps turn slow) {
   };
   insert(2'000);
   spawn_picker({"default", 4, 1'000});
-  auto ahead = [&] { return std::stoi(count("status = 'executing'")); };
-  for (int i = 0; i < 100 && ahead() < 200; ++i)
+  auto prefetched = [&] { return std::stoi(count("status = 'executing'")); };
+  for (int i = 0; i < 100 && prefetched() < 200; ++i)
     started_in(10ms);
-  CAF_REQUIRE(ahead() >= 200);
-  CAF_CHECK(log.all<events::given_back>().empty());
+  CAF_REQUIRE(prefetched() >= 200);
+  CAF_CHECK(log.all<events::rows_released>().empty());
   step = 20s;
   auto before = log.all<events::step_started>().size();
-  for (int i = 0; i < 1'000 && ahead() > 8; ++i)
+  for (int i = 0; i < 1'000 && prefetched() > 8; ++i)
     run_in_turn();
   // A quarter of the lease has no room for more than one after the other, and all
   // that is known of the new speed are the steps that have been slow.
-  CAF_CHECK_LESS_OR_EQUAL(ahead(), 8);
+  CAF_CHECK_LESS_OR_EQUAL(prefetched(), 8);
   CAF_CHECK_LESS(log.all<events::step_started>().size() - before, 20u);
-  CAF_CHECK(!log.all<events::given_back>().empty());
+  CAF_CHECK(!log.all<events::rows_released>().empty());
   CAF_CHECK_EQUAL(count("attempt > 0"), "0");
 }
 
@@ -399,7 +399,7 @@ CAF_TEST(slots that plain steps have no thread for hold no rows for long) {
   CAF_CHECK_EQUAL(count("attempt > 0"), "0");
 }
 
-CAF_TEST(nothing is picked ahead of steps that take long) {
+CAF_TEST(nothing is prefetched of steps that take long) {
   std::deque<async_context<probe_state>> open;
   begin_with({}, async([&](async_context<probe_state> ctx) {
                open.push_back(ctx);
@@ -781,7 +781,7 @@ CAF_TEST(a runner gives its thread back after a slow step) {
   CAF_CHECK_EQUAL(count("status = 'done'"), "3");
 }
 
-CAF_TEST(draining releases what was picked ahead and takes no more) {
+CAF_TEST(draining releases what was prefetched and takes no more) {
   machine.first = [](probe_context& ctx) {
     return gd::next(probe_step::second, ctx.state);
   };

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/peers.hpp"
+#include "actors/remote_nodes.hpp"
 #include "support/basp.hpp"
 #include "support/plain_socket.hpp"
 
@@ -14,13 +14,14 @@ namespace gd::test {
 /// Whoever speaks the protocol, and says what it likes.
 class raw_node {
 public:
-  explicit raw_node(const std::string& place) : socket(place) {
+  explicit raw_node(const std::string& endpoint) : socket(endpoint) {
     // nop
   }
 
   /// Shows the secret, at a port, says who it is, and reads who is there.
-  raw_node(const std::string& place, const std::string& node) : socket(place) {
-    if (!place.starts_with("unix:") && !show_port_secret(socket))
+  raw_node(const std::string& endpoint, const std::string& node)
+    : socket(endpoint) {
+    if (!endpoint.starts_with("unix:") && !show_port_secret(socket))
       return;
     socket.write_all(
       basp::message{.what = basp::client_handshake, .payload = node}.bytes());

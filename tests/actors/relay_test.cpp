@@ -1,8 +1,8 @@
 #define CAF_SUITE relay
 
 #include "actors/network.hpp"
-#include "actors/peers.hpp"
 #include "actors/raw_node.hpp"
+#include "actors/remote_nodes.hpp"
 #include "support/basp.hpp"
 #include "support/connect.hpp"
 #include "support/words.hpp"
@@ -154,7 +154,7 @@ struct relay_fixture {
   network_config cfg;
   caf::actor_system sys{cfg};
   std::optional<talking_process> node;
-  std::string place;
+  std::string endpoint;
 
   relay_fixture() {
     std::signal(SIGPIPE, SIG_IGN);
@@ -174,7 +174,7 @@ struct relay_fixture {
     auto line = node->hear();
     const std::string begin = "published at ";
     CAF_REQUIRE(line.starts_with(begin));
-    place = line.substr(begin.size());
+    endpoint = line.substr(begin.size());
   }
 
   void start_at_socket() {
@@ -199,14 +199,14 @@ struct relay_fixture {
 
   /// Why the first peer was cut off.
   std::string first_reason() {
-    if (!log.wait_for<events::peer_cut_off>())
+    if (!log.wait_for<events::gateway_connection_cut>())
       return "none";
-    auto all = log.all<events::peer_cut_off>();
+    auto all = log.all<events::gateway_connection_cut>();
     return all.front().why;
   }
 
   gateway find(milliseconds silence = patience) {
-    auto x = gd::test::connect(sys, place, patience, silence);
+    auto x = gd::test::connect(sys, endpoint, patience, silence);
     if (!x)
       throw std::runtime_error(to_string(x.error()));
     return *x;
@@ -266,17 +266,17 @@ struct relay_fixture {
   void attack_it() {
     auto friendly = find();
     for (const auto& x : strangers_attacks()) {
-      raw_node hostile{place};
+      raw_node hostile{endpoint};
       hostile.socket.write_all(x.bytes);
       if (!hostile.socket.wait_for_end())
         CAF_ERROR(x.name);
     }
-    raw_node model{place, basp::node(4'711)};
+    raw_node model{endpoint, basp::node(4'711)};
     CAF_REQUIRE(model.greeted);
     std::uint32_t number = 10'000;
     auto request = model.request("gd::insert_all", nobody_asked).bytes();
     for (const auto& x : peers_attacks(model)) {
-      raw_node hostile{place, basp::node(++number)};
+      raw_node hostile{endpoint, basp::node(++number)};
       if (!hostile.greeted)
         CAF_ERROR(x.name << ": not greeted any more");
       hostile.socket.write_all(x.bytes);
@@ -285,7 +285,7 @@ struct relay_fixture {
     }
     // Who ends in the middle of a message, wherever that is.
     for (std::size_t n = 1; n < request.size(); n += 7) {
-      raw_node half{place, basp::node(++number)};
+      raw_node half{endpoint, basp::node(++number)};
       half.socket.write_all(request.substr(0, n));
     }
     check_unharmed(friendly);
@@ -432,12 +432,12 @@ struct bare_place {
     std::shared_ptr<gd::actors::peer_count> count;
   };
   std::vector<met> let_in;
-  std::string place;
+  std::string endpoint;
   std::optional<gd::actors::relay> between;
 
   explicit bare_place(std::size_t connections = 64) {
     auto path = sockets.next();
-    place = "unix:" + path;
+    endpoint = "unix:" + path;
     auto listener = gd::actors::listen_at({.path = path});
     CAF_REQUIRE(listener);
     between.emplace(
@@ -454,7 +454,7 @@ struct bare_place {
         .tell =
           [this](const gd::event& what) {
       std::lock_guard held{mutex};
-      told.push_back(std::get<events::peer_cut_off>(what).why);
+      told.push_back(std::get<events::gateway_connection_cut>(what).why);
         }},
       std::move(*listener));
   }
@@ -464,7 +464,7 @@ struct bare_place {
   }
 
   plain_socket greet(const std::string& node) const {
-    plain_socket x{place};
+    plain_socket x{endpoint};
     x.write_all(
       basp::message{.what = basp::client_handshake, .payload = node}.bytes());
     return x;
@@ -658,7 +658,7 @@ CAF_TEST(ten thousand silent connections harm nobody) {
   std::vector<plain_socket> silent;
   std::size_t half_open = 0;
   for (std::size_t i = 0; i < most; ++i) {
-    auto& x = silent.emplace_back(place);
+    auto& x = silent.emplace_back(endpoint);
     // Every other one begins to greet.
     if (i % 2 == 0 && x.is_open()) {
       ++half_open;
@@ -674,9 +674,9 @@ CAF_TEST(who says who it is and then nothing or half of it is cut off in time) {
   auto opened = gd::actors::publish(engine,
                                     {.socket = sockets.next(), .silence = 3s});
   CAF_REQUIRE(opened);
-  place = *opened;
-  raw_node silent{place, basp::node(1)};
-  raw_node half{place, basp::node(2)};
+  endpoint = *opened;
+  raw_node silent{endpoint, basp::node(1)};
+  raw_node half{endpoint, basp::node(2)};
   CAF_REQUIRE(silent.greeted && half.greeted);
   half.socket.write_all(
     half.request("gd::insert_all", nobody_asked).bytes().substr(0, 40));
@@ -691,8 +691,8 @@ CAF_TEST(who says who it is and then nothing or half of it is cut off in time) {
   auto give_up = clock_type::now() + patience;
   bool outlives = false;
   for (std::uint32_t n = 3; !outlives && clock_type::now() < give_up; ++n) {
-    auto friendly = gd::test::connect(sys, place, patience, patience);
-    raw_node other{place, basp::node(n)};
+    auto friendly = gd::test::connect(sys, endpoint, patience, patience);
+    raw_node other{endpoint, basp::node(n)};
     CAF_CHECK(other.socket.wait_for_end());
     outlives = friendly
                && ask<gd::inserted>(*friendly, gd::insert{.fsm = "Probe"});
@@ -725,7 +725,7 @@ CAF_TEST(who reads nothing does not make the node grow) {
   // each mebibyte that CAF, into which TSan does not see, hands from thread to thread is
   // seconds of looking for races there.
   for (std::uint32_t i = 0; i < (own_memory ? 40 : 4); ++i) {
-    auto& x = slow.emplace_back(place, basp::node(i + 1));
+    auto& x = slow.emplace_back(endpoint, basp::node(i + 1));
     CAF_REQUIRE(x.greeted);
     std::string all;
     for (std::uint64_t n = 1; n <= 10; ++n)
@@ -746,7 +746,7 @@ CAF_TEST(long messages of all peers together take no more than their share) {
                + basp::text("") + std::string(2, '\0');
   std::vector<raw_node> greedy;
   for (std::uint32_t i = 0; i < 30; ++i) {
-    auto& x = greedy.emplace_back(place, basp::node(i + 1));
+    auto& x = greedy.emplace_back(endpoint, basp::node(i + 1));
     CAF_REQUIRE(x.greeted);
     auto bytes = x.request("gd::signal", value).bytes();
     x.socket.write_all(i % 2 == 0 ? bytes : bytes.substr(0, 2 << 20));
@@ -759,7 +759,7 @@ CAF_TEST(requests by the million do not make the node grow) {
   auto friendly = find();
   std::vector<raw_node> busy;
   for (std::uint32_t i = 0; i < 4; ++i) {
-    auto& x = busy.emplace_back(place, basp::node(i + 1));
+    auto& x = busy.emplace_back(endpoint, basp::node(i + 1));
     CAF_REQUIRE(x.greeted);
     timeval limit{0, 200'000};
     setsockopt(x.socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
@@ -786,7 +786,7 @@ CAF_TEST(what says it is a worker by the hundred does not make the node grow) {
     held.token = "a token that nobody has";
   }
   auto packet = gd::link::pack(join);
-  raw_node worker{place, basp::node(1)};
+  raw_node worker{endpoint, basp::node(1)};
   CAF_REQUIRE(worker.greeted);
   timeval limit{0, 500'000};
   setsockopt(worker.socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit,
@@ -811,19 +811,19 @@ CAF_TEST(a database is found again while all descriptors are asked for) {
   CAF_REQUIRE(works(friendly));
   std::vector<raw_node> peers;
   for (std::uint32_t i = 0; i < 40; ++i) // fewer are taken
-    peers.emplace_back(place, basp::node(i + 1));
+    peers.emplace_back(endpoint, basp::node(i + 1));
   std::vector<plain_socket> silent;
   for (int i = 0; i < 300; ++i)
-    silent.emplace_back(place);
+    silent.emplace_back(endpoint);
   db.rows("select pg_terminate_backend(pid) from pg_stat_activity where "
           "datname = current_database() and pid <> pg_backend_pid()");
   for (int i = 0; i < 300; ++i)
-    silent.emplace_back(place);
+    silent.emplace_back(endpoint);
   auto until = clock_type::now() + patience;
   bool back = false;
   while (!back && clock_type::now() < until)
     // It may have made room itself.
-    if (auto x = gd::test::connect(sys, place, patience, patience))
+    if (auto x = gd::test::connect(sys, endpoint, patience, patience))
       back = works(*x);
   CAF_CHECK(back);
   silent.clear();
@@ -853,7 +853,7 @@ CAF_TEST(a path that is open to all is not for other users) {
   CAF_CHECK(WIFEXITED(status));
   CAF_CHECK_EQUAL(WEXITSTATUS(status), 0);
   CAF_CHECK_EQUAL(first_reason(), "is of another user");
-  place = "unix:" + path;
+  endpoint = "unix:" + path;
   CAF_CHECK(ask<gd::inserted_all>(find(), gd::insert_all{}));
 }
 
@@ -879,7 +879,7 @@ CAF_TEST(nodes that come and go leave nothing behind) {
   auto friendly = find();
   auto come_and_go = [this](int how_often) {
     for (int i = 0; i < how_often; ++i) {
-      raw_node x{place, basp::node(static_cast<std::uint32_t>(i + 1))};
+      raw_node x{endpoint, basp::node(static_cast<std::uint32_t>(i + 1))};
       if (!x.greeted)
         CAF_ERROR("not greeted");
       x.say(x.request("gd::insert_all", nobody_asked));

@@ -1,9 +1,9 @@
 #define CAF_SUITE remote
 
 #include "actors/network.hpp"
-#include "actors/peers.hpp"
 #include "actors/raw_node.hpp"
-#include "remote_peer/samples.hpp"
+#include "actors/remote_nodes.hpp"
+#include "remote_node/samples.hpp"
 #include "support/connect.hpp"
 #include "support/words.hpp"
 
@@ -141,14 +141,14 @@ public:
         [this, &sys, what = std::move(what), interface = std::move(interface)] {
     pollfd waits{listener_.get(), POLLIN, 0};
     while (poll(&waits, 1, -1) == 1) {
-      auto peer = accept4(listener_.get(), nullptr, nullptr,
-                          SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (peer < 0)
+      auto remote_node = accept4(listener_.get(), nullptr, nullptr,
+                                 SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (remote_node < 0)
         return;
       auto broker = sys.middleman().named_broker<caf::io::basp_broker>(
         caf::atom("BASP"));
       caf::anon_send(broker, caf::publish_atom_v,
-                     sys.middleman().backend().new_scribe(peer),
+                     sys.middleman().backend().new_scribe(remote_node),
                      std::uint16_t{2}, what, interface);
     }
       }) {
@@ -201,10 +201,10 @@ struct remote_fixture {
     options.silence = patience;
     if (!options.port)
       options.socket = sockets.next();
-    auto place = gd::actors::publish(engine, options);
-    if (!place)
-      throw std::runtime_error(to_string(place.error()));
-    return *place;
+    auto endpoint = gd::actors::publish(engine, options);
+    if (!endpoint)
+      throw std::runtime_error(to_string(endpoint.error()));
+    return *endpoint;
   }
 
   /// Publishes an actor by CAF alone, at a socket.
@@ -215,23 +215,23 @@ struct remote_fixture {
     return "unix:" + path;
   }
 
-  /// The same of a gateway behind a door.
+  /// The same of a gateway behind its server.
   template <class Gateway>
   std::string publish_fake() {
     auto home = std::make_shared<gd::actors::node>();
     home->asked.open(64 << 20);
     auto worker = sys.spawn<Gateway>();
     workers.push_back(caf::actor_cast<caf::actor>(worker));
-    auto door = sys.spawn<gd::actors::gateway_door>(home, worker);
-    doors.push_back(door);
-    auto published = caf::actor_cast<gateway>(door);
+    auto handle = sys.spawn<gd::actors::gateway_server>(home, worker);
+    handles.push_back(handle);
+    auto published = caf::actor_cast<gateway>(handle);
     return publish_bare(caf::actor_cast<caf::strong_actor_ptr>(published),
                         sys.message_types(published));
   }
 
   ~remote_fixture() {
-    for (auto& door : doors)
-      gd::actors::anon(door, gd::actors::close_door{});
+    for (auto& handle : handles)
+      gd::actors::anon(handle, gd::actors::close_gateway{});
     // CAF itself holds who has spoken to other nodes.
     for (auto& worker : workers)
       caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
@@ -253,7 +253,7 @@ struct remote_fixture {
 
   /// Asks as JSON, here and there, and expects the same answer.
   template <class Answer, class Request>
-  std::string same(const gd::actors::engine& engine, peer& there,
+  std::string same(const gd::actors::engine& engine, remote_node& there,
                    const std::string& name, const Request& x) {
     auto here = show(ask<Answer>(engine.gateway(), x));
     auto remote = there.ask(name + " " + gd::to_json(x).text());
@@ -266,20 +266,20 @@ struct remote_fixture {
                   std::to_string(expected));
   }
 
-  bool works(const gd::actors::engine& engine, peer& there) {
+  bool works(const gd::actors::engine& engine, remote_node& there) {
     return static_cast<bool>(
              ask<gd::inserted>(engine.gateway(), gd::insert{.fsm = "Probe"}))
            && there.ask("insert {\"fsm\": \"Probe\"}").starts_with("= ");
   }
 
-  gd::result<gateway> find(const std::string& place,
+  gd::result<gateway> find(const std::string& endpoint,
                            std::chrono::milliseconds timeout = patience) {
-    return gd::test::connect(sys, place, timeout, patience);
+    return gd::test::connect(sys, endpoint, timeout, patience);
   }
 
   /// Who has sent the last answer.
   caf::strong_actor_ptr sender;
-  std::vector<gd::actors::gateway_door_impl> doors;
+  std::vector<gd::actors::gateway_server_impl> handles;
   std::vector<caf::actor> workers;
   std::list<bare_socket> bare;
 };
@@ -305,13 +305,13 @@ std::string text_of(const gd::result<T>& x) {
 CAF_TEST_FIXTURE_SCOPE(remote_tests, remote_fixture)
 
 CAF_TEST(every message and answer arrives in another process as it was sent) {
-  auto place = publish_fake<sample_gateway>();
-  peer there{place};
+  auto endpoint = publish_fake<sample_gateway>();
+  remote_node there{endpoint};
   CAF_CHECK_EQUAL(there.ask("samples"), "ok");
 }
 
 CAF_TEST(every error arrives with its code and text) {
-  peer there{publish_fake<failing_gateway>()};
+  remote_node there{publish_fake<failing_gateway>()};
   auto many = static_cast<std::int64_t>(every_code().size()
                                         * sample_texts().size());
   for (std::int64_t id = 0; id < many; ++id)
@@ -329,7 +329,7 @@ CAF_TEST(a peer gets the answers that the gateway gives at home) {
     return gd::await("go", ctx.state).timeout(1h);
   };
   auto engine = start({x});
-  peer there{publish(engine)};
+  remote_node there{publish(engine)};
   for (const auto* note : {"await", "done", "failed"}) {
     gd::insert row{.fsm = "Probe",
                    .state = gd::to_json(probe_state{.note = note}),
@@ -426,7 +426,7 @@ CAF_TEST(a peer gets the answers that the gateway gives at home) {
 
 CAF_TEST(a peer learns who runs a row and not the token that ends it) {
   auto engine = start();
-  peer there{publish(engine)};
+  remote_node there{publish(engine)};
   auto id = db.scalar(
     "insert into gen_durable (fsm, step, status, locked_by, lease_expires_at) "
     "values ('Probe', 'first', 'executing', 'other/incarnation/7', "
@@ -438,7 +438,7 @@ CAF_TEST(a peer learns who runs a row and not the token that ends it) {
 
 CAF_TEST(a document of a mebibyte goes both ways) {
   auto engine = start();
-  peer there{publish(engine)};
+  remote_node there{publish(engine)};
   // With step and queue given, nobody looks into the state before it runs.
   gd::insert row{.fsm = "Unknown",
                  .state = gd::json::raw(mebibyte()),
@@ -483,9 +483,9 @@ CAF_TEST(an engine that has published nothing has nobody for workers) {
 
 CAF_TEST(nothing that a peer sends ends the gateway) {
   auto engine = start();
-  auto place = publish(engine);
-  peer friendly{place};
-  peer hostile{place};
+  auto endpoint = publish(engine);
+  remote_node friendly{endpoint};
+  remote_node hostile{endpoint};
   CAF_CHECK(works(engine, hostile));
   CAF_CHECK_EQUAL(hostile.ask("attack"), "ok");
   // It may have ended the worker, whose address is in each answer; not what all hold.
@@ -498,16 +498,16 @@ CAF_TEST(nothing that a peer sends ends the gateway) {
 
 CAF_TEST(a message that the gateway does not know is refused) {
   auto engine = start();
-  peer there{publish(engine)};
+  remote_node there{publish(engine)};
   CAF_CHECK(contains(there.ask("unexpected hello"), "unexpected_message"));
   // Neither is one of a type that this node has never heard of.
   CAF_CHECK(contains(there.ask("stranger"), "unexpected_message"));
   CAF_CHECK(works(engine, there));
 }
 
-CAF_TEST(the handle of a peer outlives a crash of the gateway worker) {
+CAF_TEST(the handle of a peer outlives a crash of the gateway backend) {
   auto engine = start();
-  peer there{publish(engine)};
+  remote_node there{publish(engine)};
   CAF_CHECK(works(engine, there));
   CAF_CHECK(ask<gd::inserted_all>(engine.gateway(), gd::insert_all{}));
   caf::anon_send_exit(caf::actor_cast<caf::actor>(sender),
@@ -522,36 +522,38 @@ CAF_TEST(the handle of a peer outlives a crash of the gateway worker) {
 
 CAF_TEST(a peer that is killed in the middle of its requests is no harm) {
   auto engine = start();
-  auto place = publish(engine);
+  auto endpoint = publish(engine);
   session stranger{db.conninfo()};
   stranger.exec("begin; lock table gen_durable in share mode");
-  peer doomed{place};
+  remote_node doomed{endpoint};
   doomed.tell("flood 200");
   CAF_CHECK_EQUAL(doomed.hear(), "sent");
   stranger.wait_until_someone_is_blocked();
   CAF_CHECK_EQUAL(doomed.end(SIGKILL), -1);
   stranger.exec("commit");
-  peer there{place};
+  remote_node there{endpoint};
   CAF_CHECK(works(engine, there));
   CAF_CHECK(log.all<gd::events::actor_restarted>().empty());
 }
 
 CAF_TEST(a frozen peer is cut off while others are served and comes back) {
   auto engine = start();
-  auto place = gd::actors::publish(engine,
-                                   {.socket = sockets.next(), .silence = 3s});
-  CAF_REQUIRE(place);
-  peer there{*place};
-  peer frozen{*place};
+  auto endpoint = gd::actors::publish(
+    engine, {.socket = sockets.next(), .silence = 3s});
+  CAF_REQUIRE(endpoint);
+  remote_node there{*endpoint};
+  remote_node frozen{*endpoint};
   frozen.signal(SIGSTOP);
-  auto cut_off = [this] { return log.all<gd::events::peer_cut_off>(); };
+  auto cut_off = [this] {
+    return log.all<gd::events::gateway_connection_cut>();
+  };
   while (cut_off().empty())
     CAF_REQUIRE(works(engine, there));
   auto told = cut_off();
   CAF_CHECK_EQUAL(told.front().why, "has been silent for too long");
   frozen.signal(SIGCONT);
   // It has to notice first: all that hold this gateway share a connection.
-  while (frozen.connect(*place) != "ok"
+  while (frozen.connect(*endpoint) != "ok"
          || !frozen.ask("insert {\"fsm\": \"Probe\"}").starts_with("= "))
     ; // nop
   CAF_CHECK(works(engine, frozen));
@@ -562,9 +564,9 @@ CAF_TEST(a peer that does not read gets no more than its share) {
   auto engine = start({probe{}}, 8 << 20);
   db.rows("insert into gen_durable (fsm, step, status, state) values ('Probe', "
           "'first', 'done', jsonb_build_object('note', repeat('x', 1000000)))");
-  auto place = publish(engine);
-  peer silent{place};
-  peer other{place};
+  auto endpoint = publish(engine);
+  remote_node silent{endpoint};
+  remote_node other{endpoint};
   CAF_MESSAGE("it asks for all of it, and stops before it is answered");
   session stranger{db.conninfo()};
   stranger.exec("begin");
@@ -579,10 +581,10 @@ CAF_TEST(a peer that does not read gets no more than its share) {
   auto end = std::chrono::steady_clock::now() + patience;
   while (!room.take(0, 1 << 30) && std::chrono::steady_clock::now() < end)
     ; // others are being answered
-  room.give_back(0, 1 << 30);
+  room.release(0, 1 << 30);
   CAF_CHECK(std::chrono::steady_clock::now() < end);
   CAF_CHECK(works(engine, other));
-  CAF_CHECK(log.all<events::peer_cut_off>().empty());
+  CAF_CHECK(log.all<events::gateway_connection_cut>().empty());
   silent.signal(SIGCONT);
   auto ends = silent.hear();
   CAF_MESSAGE(ends);
@@ -600,8 +602,8 @@ CAF_TEST(a peer that does not read gets no more than its share) {
 
 CAF_TEST(a stop answers every request that a peer waits for and closes the port) {
   auto engine = start();
-  auto place = publish(engine);
-  peer there{place};
+  auto endpoint = publish(engine);
+  remote_node there{endpoint};
   CAF_REQUIRE(log.wait_for<gd::events::node_started>());
   // Inserts wait for their ids; nothing else of the engine does.
   session stranger{db.conninfo()};
@@ -615,8 +617,9 @@ CAF_TEST(a stop answers every request that a peer waits for and closes the port)
   CAF_CHECK(contains(ends, "unknown_fate "));
   CAF_CHECK(!contains(ends, "inserted"));
   CAF_CHECK(!contains(ends, "lost"));
-  CAF_CHECK(!plain_socket{place}.is_open());
-  CAF_CHECK(contains(text_of(find(place)), "gd::unavailable: nobody listens"));
+  CAF_CHECK(!plain_socket{endpoint}.is_open());
+  CAF_CHECK(
+    contains(text_of(find(endpoint)), "gd::unavailable: nobody listens"));
   // What is asked of the dead handle ends with its timeout.
   CAF_CHECK_EQUAL(there.ask("timeout 500"), "ok");
   CAF_CHECK(there.ask("insert {\"fsm\": \"Probe\"}").starts_with("! "));
@@ -624,16 +627,16 @@ CAF_TEST(a stop answers every request that a peer waits for and closes the port)
   CAF_CHECK_EQUAL(there.ask("timeout 60000"), "ok");
   // The next engine of this process may have the place.
   auto next = start();
-  auto again = gd::actors::publish(next, {.socket = place.substr(5)});
-  CAF_CHECK(again && *again == place);
-  CAF_CHECK_EQUAL(there.connect(place), "ok");
+  auto again = gd::actors::publish(next, {.socket = endpoint.substr(5)});
+  CAF_CHECK(again && *again == endpoint);
+  CAF_CHECK_EQUAL(there.connect(endpoint), "ok");
   CAF_CHECK(works(next, there));
 }
 
 CAF_TEST(answers get out when the actor system goes right after the engine) {
   network_config other_cfg;
   other_cfg.set("scheduler.max-throughput", 1u);
-  std::optional<peer> there;
+  std::optional<remote_node> there;
   session stranger{db.conninfo()};
   {
     caf::actor_system other{other_cfg};
@@ -661,16 +664,16 @@ CAF_TEST(a peer of a node that was killed gets an error in time and finds its
            successor at the same place) {
   std::optional<talking_process> node;
   auto path = sockets.next();
-  auto place = "unix:" + path;
+  auto endpoint = "unix:" + path;
   auto start_node = [&] {
     node.emplace(std::vector<std::string>{GD_CHECKOUT_WORKER, "--database",
                                           db.conninfo(), "--poll", "0.05",
                                           "--publish", path});
     return node->hear();
   };
-  CAF_REQUIRE(start_node() == "published at " + place);
-  peer there;
-  CAF_CHECK_EQUAL(there.connect(place), "ok");
+  CAF_REQUIRE(start_node() == "published at " + endpoint);
+  remote_node there;
+  CAF_CHECK_EQUAL(there.connect(endpoint), "ok");
   CAF_CHECK(there.ask("insert {\"fsm\": \"Checkout\"}").starts_with("= "));
   // Stopped first, so that it cannot answer before it is killed.
   node->signal(SIGSTOP);
@@ -680,9 +683,9 @@ CAF_TEST(a peer of a node that was killed gets an error in time and finds its
   // At once if the peer knows already, else when its time is over.
   CAF_CHECK(contains(there.hear(), "unknown_fate"));
   CAF_CHECK_EQUAL(there.ask("timeout 60000"), "ok");
-  CAF_CHECK(contains(there.connect(place), "nobody listens"));
-  CAF_CHECK_EQUAL(start_node(), "published at " + place);
-  CAF_CHECK_EQUAL(there.connect(place), "ok");
+  CAF_CHECK(contains(there.connect(endpoint), "nobody listens"));
+  CAF_CHECK_EQUAL(start_node(), "published at " + endpoint);
+  CAF_CHECK_EQUAL(there.connect(endpoint), "ok");
   CAF_CHECK(there.ask("insert {\"fsm\": \"Checkout\"}").starts_with("= "));
   CAF_CHECK_EQUAL(node->end(SIGTERM), 0);
 }
@@ -729,11 +732,11 @@ CAF_TEST(what cannot be published is refused with a sentence) {
   CAF_CHECK(contains(refused({.socket = sockets.path()}),
                      "found another kind of file"));
   // None of that has closed what is open, and there may be several.
-  auto place = publish(engine);
-  CAF_CHECK(contains(refused({.socket = place.substr(5)}),
-                     "another process listens at " + place));
-  peer first{place};
-  peer second{publish(engine, {.port = 0, .secret = port_secret()})};
+  auto endpoint = publish(engine);
+  CAF_CHECK(contains(refused({.socket = endpoint.substr(5)}),
+                     "another process listens at " + endpoint));
+  remote_node first{endpoint};
+  remote_node second{publish(engine, {.port = 0, .secret = port_secret()})};
   CAF_CHECK(works(engine, first));
   CAF_CHECK(works(engine, second));
   engine.stop();
@@ -750,13 +753,13 @@ CAF_TEST(
     dead.listen_at(path);
   }
   auto engine = start();
-  auto place = gd::actors::publish(engine, {.socket = path});
-  CAF_REQUIRE(place);
+  auto endpoint = gd::actors::publish(engine, {.socket = path});
+  CAF_REQUIRE(endpoint);
   struct stat file {};
   CAF_REQUIRE(stat(path.c_str(), &file) == 0);
   CAF_CHECK(S_ISSOCK(file.st_mode));
   CAF_CHECK_EQUAL(file.st_mode & 07777u, 0600u);
-  peer there{*place};
+  remote_node there{*endpoint};
   CAF_CHECK(works(engine, there));
   engine.stop();
   CAF_CHECK(stat(path.c_str(), &file) != 0);
@@ -764,8 +767,8 @@ CAF_TEST(
 
 CAF_TEST(a handle is down at once when its connection ends) {
   auto engine = start();
-  auto place = publish(engine);
-  auto found = find(place);
+  auto endpoint = publish(engine);
+  auto found = find(endpoint);
   CAF_REQUIRE(found);
   caf::scoped_actor self{sys};
   self->monitor(*found);
@@ -786,14 +789,14 @@ CAF_TEST(a process may be its own peer) {
 
 CAF_TEST(a peer that says it is this node does not end it) {
   auto engine = start();
-  auto place = publish(engine);
-  raw_node stranger{place, basp::node(1)};
+  auto endpoint = publish(engine);
+  raw_node stranger{endpoint, basp::node(1)};
   CAF_REQUIRE(stranger.greeted);
-  raw_node self{place, stranger.server};
+  raw_node self{endpoint, stranger.server};
   CAF_CHECK(self.greeted);
   network_config cfg_of_other;
   caf::actor_system other{cfg_of_other};
-  auto found = gd::test::connect(other, place, patience, patience);
+  auto found = gd::test::connect(other, endpoint, patience, patience);
   CAF_CHECK(found);
   engine.stop();
 }
@@ -817,14 +820,14 @@ CAF_TEST(all who hold a gateway of a node share a connection until the last has
       CAF_REQUIRE(found);
       held.push_back(std::move(*found));
     }
-    auto door = held.front().door;
+    auto handle = held.front().handle;
     for (const auto& x : held)
-      CAF_CHECK(x.door == door);
+      CAF_CHECK(x.handle == handle);
     while (held.size() > 1)
       held.pop_back();
-    CAF_CHECK(ask<gd::inserted>(door, gd::insert{.fsm = "Checkout"}));
+    CAF_CHECK(ask<gd::inserted>(handle, gd::insert{.fsm = "Checkout"}));
     caf::scoped_actor self{sys};
-    self->monitor(door);
+    self->monitor(handle);
     held.clear();
     bool down = false;
     self->receive([&](const caf::down_msg&) { down = true; },
@@ -869,11 +872,11 @@ CAF_TEST(a node may be reached at several places at once) {
   auto engine = start();
   auto first = publish(engine);
   auto second = publish(engine, {.port = 0, .secret = port_secret()});
-  peer there{first};
-  peer other{second};
-  for (const auto& place : {second, first, second}) {
-    CAF_CHECK_EQUAL(there.connect(place), "ok");
-    CAF_CHECK_EQUAL(other.connect(place), "ok");
+  remote_node there{first};
+  remote_node other{second};
+  for (const auto& endpoint : {second, first, second}) {
+    CAF_CHECK_EQUAL(there.connect(endpoint), "ok");
+    CAF_CHECK_EQUAL(other.connect(endpoint), "ok");
     CAF_CHECK(works(engine, there));
     CAF_CHECK(works(engine, other));
   }
@@ -928,9 +931,10 @@ CAF_TEST(what is no gateway is told from one) {
 
   for (std::string_view text :
        {"", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"}) {
-    auto answer_of = [&](const plain_socket& other, const std::string& place) {
+    auto answer_of =
+      [&](const plain_socket& other, const std::string& endpoint) {
       std::thread server{[&] { other.serve_once(text); }};
-      auto found = local(find(place));
+      auto found = local(find(endpoint));
       server.join();
       CAF_MESSAGE(found);
       return found;
@@ -955,7 +959,7 @@ CAF_TEST(what is no gateway is told from one) {
   auto echo = sys.spawn([](caf::event_based_actor*) -> caf::behavior {
     return {[](int n) { return n; }};
   });
-  peer there;
+  remote_node there;
   CAF_CHECK(contains(
     there.connect(publish_bare(caf::actor_cast<caf::strong_actor_ptr>(echo),
                                sys.message_types(echo))),
@@ -972,8 +976,8 @@ CAF_TEST(
   talking_process node{{GD_CHECKOUT_WORKER, "--database", db.conninfo(),
                         "--poll", "0.05", "--publish", sockets.next()}};
   auto line = node.hear();
-  auto place = line.substr(std::string{"published at "}.size());
-  talking_process client{{GD_REMOTE_CLIENT, "--at=" + place, "--order=42"}};
+  auto endpoint = line.substr(std::string{"published at "}.size());
+  talking_process client{{GD_REMOTE_CLIENT, "--at=" + endpoint, "--order=42"}};
   CAF_CHECK_EQUAL(client.hear(), "order 42 is instance 1");
   CAF_CHECK_EQUAL(client.hear(), "order 42 is shipped: {\"shipped\": true}");
   CAF_CHECK_EQUAL(client.hear(), "(the end)");

@@ -1,6 +1,6 @@
 #define CAF_SUITE secret
 
-#include "actors/peers.hpp"
+#include "actors/remote_nodes.hpp"
 #include "support/basp.hpp"
 #include "support/secret.hpp"
 #include "support/words.hpp"
@@ -417,15 +417,15 @@ namespace {
 /// A relay at a port, with nobody in the place of CAF but a counter.
 struct kept_port {
   std::mutex mutex;
-  std::vector<gd::events::peer_cut_off> told;
+  std::vector<gd::events::gateway_connection_cut> told;
   std::vector<gd::actors::descriptor> let_in;
-  std::string place;
+  std::string endpoint;
   std::optional<gd::actors::relay> between;
 
   kept_port(const shared_secret& secret, milliseconds handshake) {
     auto listener = gd::actors::listen_at({.address = "127.0.0.1", .port = 0});
     CAF_REQUIRE(listener);
-    place = "127.0.0.1:" + std::to_string(gd::actors::port_of(*listener));
+    endpoint = "127.0.0.1:" + std::to_string(gd::actors::port_of(*listener));
     between.emplace(gd::actors::relay_settings{
                       .handshake = handshake,
                       .secret = secret,
@@ -438,7 +438,7 @@ struct kept_port {
                       .tell =
                         [this](const gd::event& what) {
       std::lock_guard held{mutex};
-      told.push_back(std::get<gd::events::peer_cut_off>(what));
+      told.push_back(std::get<gd::events::gateway_connection_cut>(what));
                       }},
       std::move(*listener));
   }
@@ -457,7 +457,7 @@ struct kept_port {
   /// Whether a good peer gets in, and CAF its first sentence.
   bool lets_in_a_good_one() {
     auto before = let_in_count();
-    plain_socket good{place};
+    plain_socket good{endpoint};
     if (!show_port_secret(good))
       return false;
     good.write_all(
@@ -486,13 +486,13 @@ CAF_TEST(nobody without the secret gets a byte through to CAF) {
   {
     one_side client{secret, role::client};
     heard_greeting = client.said;
-    plain_socket good{port.place};
+    plain_socket good{port.endpoint};
     good.write_all(client.said);
     client.hear(good.read(48), 48);
     heard_proof = client.said;
   }
   auto stranger = [&](const std::function<void(plain_socket&)>& attack) {
-    plain_socket hostile{port.place};
+    plain_socket hostile{port.endpoint};
     attack(hostile);
     hostile.write_all(basp_greeting);
     CAF_CHECK(hostile.wait_for_end());
@@ -533,15 +533,15 @@ CAF_TEST(nobody without the secret gets a byte through to CAF) {
 CAF_TEST(who does not come to the end of the handshake in time is cut off) {
   kept_port port{*shared_secret::read(port_secret()), 1s};
   one_side client{make(), role::client};
-  plain_socket silent{port.place};
-  plain_socket half{port.place};
+  plain_socket silent{port.endpoint};
+  plain_socket half{port.endpoint};
   half.write_all(client.said.substr(0, 20));
-  plain_socket greeted{port.place};
+  plain_socket greeted{port.endpoint};
   greeted.write_all(client.said);
-  plain_socket shown{port.place};
+  plain_socket shown{port.endpoint};
   CAF_CHECK(show_port_secret(shown)); // and not a word of CAF's
   // A byte now and then is no excuse.
-  plain_socket slow{port.place};
+  plain_socket slow{port.endpoint};
   std::size_t at = 0;
   for (; at < client.said.size() && !slow.wait_for_end(50ms); ++at)
     slow.write_all(client.said.substr(at, 1));

@@ -690,7 +690,7 @@ CAF_TEST(rows ahead of steps that turn slow go to another node) {
   db.wait_until("select count(*) filter (where status <> 'done') <= 6 from "
                 "gen_durable",
                 "t");
-  CAF_CHECK(!log.all<events::given_back>().empty());
+  CAF_CHECK(!log.all<events::rows_released>().empty());
   CAF_CHECK_EQUAL(count("attempt > 0"), "0");
   slow.open();
   wait_until_count("status = 'done' and attempt = 0", n);

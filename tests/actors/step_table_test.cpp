@@ -41,11 +41,11 @@ struct fixture : test_coordinator_fixture<gd::test::system_config> {
                      begins);
   }
 
-  step_table::entry& add_away(bool function) {
+  step_table::entry& add_on_worker(bool function) {
     return table.add(
       table.draw_tag(),
       {.under = std::make_shared<gd::lease>(1, "a/0/1"),
-       .kind = step_table::away{.from = "w", .function = function}},
+       .kind = step_table::on_worker{.from = "w", .function = function}},
       state::running);
   }
 
@@ -92,7 +92,7 @@ CAF_TEST(what has not returned has a slot and what is released has none) {
   CAF_CHECK_EQUAL(table.pooled(), 0u);
 }
 
-CAF_TEST(a row stays until it is settled and its actor is down) {
+CAF_TEST(a row stays until it is completed and its actor is down) {
   auto& x = add(state::running);
   auto tag = x.tag;
   spawn_step(x);
@@ -101,7 +101,7 @@ CAF_TEST(a row stays until it is settled and its actor is down) {
   table.report(x, false);
   CAF_CHECK(x.has_outcome());
   CAF_CHECK(!table.forget(x, key));
-  table.settle(x);
+  table.complete(x);
   CAF_CHECK(x.has_outcome());
   CAF_CHECK(!table.forget(x, key)); // its function goes on
   CAF_CHECK_EQUAL(table.unfinished(), 1u);
@@ -115,7 +115,8 @@ CAF_TEST(a row stays until it is settled and its actor is down) {
   sched.run();
 }
 
-CAF_TEST(a refused row may be reported and refused again until it is settled) {
+CAF_TEST(
+  a refused row may be reported and refused again until it is completed) {
   auto& x = add(state::queued);
   table.leave_slot(x);
   for (int i = 0; i < 3; ++i) {
@@ -124,17 +125,18 @@ CAF_TEST(a refused row may be reported and refused again until it is settled) {
     table.refuse(x);
     CAF_CHECK(!x.has_outcome());
   }
-  table.settle(x); // the deputy is down without an outcome
+  table.complete(x); // the handler actor is down without an outcome
   CAF_CHECK(table.forget(x, key));
   CAF_CHECK(table.empty());
 }
 
-CAF_TEST(a late function keeps its slot when its deputy has long reported) {
+CAF_TEST(
+  a late function keeps its slot when its handler actor has long reported) {
   auto& x = add(state::running, due_in(1s));
   spawn_step(x);
   CAF_REQUIRE_EQUAL(table.late(now + 1s).size(), 1u);
   table.report(x, false);
-  table.settle(x);
+  table.complete(x);
   CAF_CHECK_EQUAL(table.running(), 1);
   CAF_CHECK(!table.forget(x, key));
   end_step(x);
@@ -164,7 +166,7 @@ CAF_TEST(what has an outcome or will have none has no limit) {
   auto& one = add(state::running, due_in(1s));
   table.report(one, false);
   auto& other = add(state::running, due_in(1s));
-  table.settle(other);
+  table.complete(other);
   CAF_CHECK(table.late(now + 1h).empty());
   CAF_CHECK(table.due() == step_table::clock::time_point::max());
 }
@@ -175,12 +177,12 @@ CAF_TEST(a row advances until its outcome is committed or is not ) {
   table.report(one, true);
   table.report(other, true);
   CAF_CHECK_EQUAL(table.advancing(), 2);
-  table.settle(one);
+  table.complete(one);
   CAF_CHECK_EQUAL(table.advancing(), 1);
   table.refuse(other);
   CAF_CHECK_EQUAL(table.advancing(), 0);
   table.report(other, false);
-  table.settle(other);
+  table.complete(other);
   CAF_CHECK_EQUAL(table.advancing(), 0);
 }
 
@@ -198,18 +200,18 @@ CAF_TEST(what is taken back from the runners is no longer there) {
 }
 
 CAF_TEST(what a worker has takes no slot and stays until its function returns) {
-  auto& x = add_away(true);
+  auto& x = add_on_worker(true);
   auto tag = x.tag;
   CAF_CHECK(!x.has_slot());
   CAF_CHECK_EQUAL(table.running(), 0);
   CAF_CHECK_EQUAL(table.unfinished(), 1u);
-  table.settle(x);
+  table.complete(x);
   CAF_CHECK_EQUAL(table.unfinished(), 0u);
   CAF_CHECK(!table.forget(x, key));
-  std::get<step_table::away>(x.kind).function = false;
+  std::get<step_table::on_worker>(x.kind).function = false;
   CAF_CHECK(table.forget(x, key));
   CAF_CHECK(table.find(tag) == nullptr);
-  auto& back = add_away(true);
+  auto& back = add_on_worker(true);
   auto taken = table.take_queued(back.tag);
   CAF_CHECK_EQUAL(taken.at_worker()->from, "w");
   CAF_CHECK(table.empty());
@@ -228,8 +230,8 @@ CAF_TEST(bytes of picked rows count until there is an outcome or none follows) {
   CAF_CHECK_EQUAL(table.bytes(), 210u);
   table.report(one, false);
   CAF_CHECK_EQUAL(table.bytes(), 200u);
-  table.settle(one);
-  table.settle(other);
+  table.complete(one);
+  table.complete(other);
   CAF_CHECK_EQUAL(table.bytes(), 0u);
 }
 
@@ -239,7 +241,7 @@ CAF_TEST(
   CAF_CHECK(table.rests_at(20s) == step_table::clock::time_point::min());
   auto& old = add(state::running);
   old.under->begin(now);
-  auto& there = add_away(true);
+  auto& there = add_on_worker(true);
   there.under->begin(now + 5s);
   CAF_CHECK(table.rests_at(20s) == now + 25s);
   CAF_CHECK_EQUAL(table.running_since(now), 1); // a worker's has no slot
@@ -250,7 +252,7 @@ CAF_TEST(
   table.leave_slot(waits);
   table.report(waits, false);
   CAF_CHECK(table.rests_at(20s) == never);
-  table.settle(waits);
+  table.complete(waits);
   CAF_CHECK(table.rests_at(20s) == now + 25s);
   table.report(there, false);
   CAF_CHECK(table.rests_at(20s) == never);

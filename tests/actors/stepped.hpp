@@ -35,9 +35,9 @@ public:
     static_cast<void>(connection_.wait_ready());
   }
 
-  void submit(std::size_t lane, gd::pq::unit work, callback done,
+  void submit(std::size_t connection_slot, gd::pq::unit work, callback done,
               patience) override {
-    queue_.push_back({lane, std::move(work), std::move(done)});
+    queue_.push_back({connection_slot, std::move(work), std::move(done)});
     ++submitted;
   }
 
@@ -112,7 +112,7 @@ public:
 
 private:
   struct job {
-    std::size_t lane;
+    std::size_t connection_slot;
     gd::pq::unit work;
     callback done;
   };
@@ -191,10 +191,10 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
   }
 
   caf::actor spawn_picker(gd::queue_config queue,
-                          std::vector<std::size_t> lanes = {2}) {
+                          std::vector<std::size_t> connection_slots = {2}) {
     prepare();
-    actors.push_back(
-      sys.spawn<picker_actor>(home, std::move(queue), std::move(lanes)));
+    actors.push_back(sys.spawn<picker_actor>(home, std::move(queue),
+                                             std::move(connection_slots)));
     sched.run();
     return actors.back();
   }
@@ -278,7 +278,7 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
   void begin_while_nothing_is_written(gd::step_options how) {
     begin_with(how, [](probe_context&) { return gd::done(); });
     insert(40);
-    home->config.bytes_ahead = 2'000; // an outcome has 256 at least
+    home->config.bytes_held = 2'000; // an outcome has 256 at least
     spawn_picker({"default", 40, 0});
     turn();
     CAF_CHECK_EQUAL(count("status = 'executing'"), "40");

@@ -24,8 +24,8 @@ struct supervisor_fixture : engine_fixture {
   gate inside;
   node_ptr home = std::make_shared<node>();
   std::shared_ptr<engine_end> end = std::make_shared<engine_end>();
-  gateway worker;
-  gateway door;
+  gateway backend;
+  gateway gateway_handle;
   caf::actor supervisor;
 
   supervisor_fixture() {
@@ -44,11 +44,11 @@ struct supervisor_fixture : engine_fixture {
     home->db = std::make_shared<gd::reactor>(home->config.connection_options(),
                                              4, log.sink(), [](gd::error) {});
     end->on_failure = [](const gd::error&) {};
-    auto first = sys.spawn<gateway_worker>(home);
-    worker = first;
-    door = sys.spawn<gateway_door>(home, first);
+    auto first = sys.spawn<gateway_backend>(home);
+    backend = first;
+    gateway_handle = sys.spawn<gateway_server>(home, first);
     supervisor = sys.spawn<supervisor_actor>(
-      home, caf::actor_cast<caf::actor>(door),
+      home, caf::actor_cast<caf::actor>(gateway_handle),
       caf::actor_cast<caf::actor>(first), end);
   }
 
@@ -58,14 +58,14 @@ struct supervisor_fixture : engine_fixture {
     end->ended.get_future().wait();
     std::static_pointer_cast<gd::reactor>(home->db)->stop();
     home->children.clear();
-    worker = nullptr;
-    door = nullptr;
+    backend = nullptr;
+    gateway_handle = nullptr;
   }
 
   gd::result<gd::inserted> insert_one() {
     caf::scoped_actor self{sys};
     gd::result<gd::inserted> answer = gd::error{};
-    self->request(door, patience, gd::insert{.fsm = "Probe"})
+    self->request(gateway_handle, patience, gd::insert{.fsm = "Probe"})
       .receive([&](gd::inserted x) { answer = x; },
                [&](caf::error& why) { answer = from_caf(sys, why); });
     return answer;
@@ -124,7 +124,7 @@ CAF_TEST(a killed picker keeps no key and its row comes back with the lease) {
 
 CAF_TEST(a node that stops is not made known again by a beat on its way) {
   const std::string known = "select count(*) from gen_durable_nodes";
-  constexpr std::size_t lane = 3;
+  constexpr std::size_t connection_slot = 3;
   auto run = [&](std::size_t on, gd::pq::unit work) {
     home->db->submit(
       on, std::move(work), [](const gd::pq::reply&) {},
@@ -134,20 +134,20 @@ CAF_TEST(a node that stops is not made known again by a beat on its way) {
           "'first', now() + interval '1 day')");
   run(0, home->known_as->beat(0, 100ms));
   db.wait_until(known, "1");
-  // A lane has work that a stranger holds up, and a beat waits behind it.
+  // A connection slot has work that a stranger holds up, and a beat waits behind it.
   session stranger{db.conninfo()};
   stranger.exec("begin");
   stranger.exec("select from gen_durable for update");
   auto id = std::stoll(db.scalar("select id from gen_durable"));
-  run(lane, {{gd::store::lock_timeout(30s), gd::store::lock({id})}});
+  run(connection_slot, {{gd::store::lock_timeout(30s), gd::store::lock({id})}});
   stranger.wait_until_someone_is_blocked();
-  run(lane, home->known_as->beat(lane, 100ms));
+  run(connection_slot, home->known_as->beat(connection_slot, 100ms));
   anon(supervisor, drain{1s});
   db.wait_until(known, "0");
   stranger.exec("rollback");
   std::promise<void> behind;
   home->db->submit(
-    lane, {{gd::store::schema_version()}, false},
+    connection_slot, {{gd::store::schema_version()}, false},
     [&behind](const gd::pq::reply&) { behind.set_value(); },
     gd::database::clock::duration::max());
   behind.get_future().wait();
@@ -163,7 +163,8 @@ CAF_TEST(a stop answers what has been asked and waits for a lock in the database
   auto answer = std::async(std::launch::async, [this] {
     gd::result<gd::signalled> got = gd::error{};
     caf::scoped_actor self{sys};
-    self->request(door, patience, gd::signal{.target = 1, .name = "go"})
+    self
+      ->request(gateway_handle, patience, gd::signal{.target = 1, .name = "go"})
       .receive([&](gd::signalled x) { got = x; },
                [&](caf::error& why) { got = from_caf(sys, why); });
     return got;
@@ -177,9 +178,9 @@ CAF_TEST(a stop answers what has been asked and waits for a lock in the database
   CAF_CHECK_EQUAL(count("status = 'awaiting_signal'"), "0");
 }
 
-CAF_TEST(a killed gateway worker is started again behind the same handle) {
+CAF_TEST(a killed gateway backend is started again behind the same handle) {
   CAF_REQUIRE(insert_one());
-  kill(caf::actor_cast<caf::actor>(worker));
+  kill(caf::actor_cast<caf::actor>(backend));
   CAF_REQUIRE(log.wait_for<events::actor_restarted>());
   auto answer = insert_one();
   while (!answer) { // while it is being restarted
@@ -194,9 +195,10 @@ CAF_TEST(a request that the dying gateway had taken is answered) {
   stranger.exec("begin");
   stranger.exec("lock table gen_durable in exclusive mode");
   caf::scoped_actor self{sys};
-  auto request = self->request(door, patience, gd::insert{.fsm = "Probe"});
+  auto request = self->request(gateway_handle, patience,
+                               gd::insert{.fsm = "Probe"});
   stranger.wait_until_someone_is_blocked();
-  kill(caf::actor_cast<caf::actor>(worker));
+  kill(caf::actor_cast<caf::actor>(backend));
   bool refused = false;
   request.receive([](gd::inserted) {},
                   [&](caf::error& why) {

@@ -77,7 +77,7 @@ CAF_TEST(a suspect of a small node runs alone and its trial is noted before) {
   CAF_CHECK_EQUAL(noted, "executing 1");
   CAF_CHECK(log.exactly<events::trial_begun>(1));
   CAF_CHECK_EQUAL(count("status = 'done' and crashes = 0 and trials = 0"), "1");
-  CAF_CHECK(!home->isolation->held());
+  CAF_CHECK(!home->quarantine->held());
 }
 
 CAF_TEST(nothing begins beside a trial until it has run for a heartbeat) {
@@ -86,14 +86,14 @@ CAF_TEST(nothing begins beside a trial until it has run for a heartbeat) {
   spawn_picker({"default", 4, 10});
   settle();
   CAF_REQUIRE_EQUAL(open.size(), 1u);
-  CAF_CHECK(home->isolation->held());
+  CAF_CHECK(home->quarantine->held());
   insert(3);
   settle(5);
   CAF_CHECK_EQUAL(open.size(), 1u);
   CAF_CHECK_EQUAL(count("trials = 1"), "1");
   pass(home->config.heartbeat);
   settle();
-  CAF_CHECK(!home->isolation->held());
+  CAF_CHECK(!home->quarantine->held());
   CAF_CHECK_EQUAL(open.size(), 4u);
   CAF_CHECK_EQUAL(count("trials = 1"), "0");
   open.clear();
@@ -107,7 +107,7 @@ CAF_TEST(a trial waits for young steps and nothing begins meanwhile) {
   CAF_REQUIRE_EQUAL(open.size(), 3u);
   insert_suspects(1);
   settle(4);
-  CAF_CHECK(home->isolation->held());
+  CAF_CHECK(home->quarantine->held());
   insert(1);
   settle(4);
   CAF_CHECK(log.all<events::trial_begun>().empty());
@@ -132,7 +132,7 @@ CAF_TEST(rows ahead go back to their queue before a trial) {
   insert_suspects(1);
   spawn_picker({"default", 10, 20});
   settle();
-  CAF_CHECK(home->isolation->held());
+  CAF_CHECK(home->quarantine->held());
   CAF_CHECK_EQUAL(count("status = 'runnable' and crashes = 0"), "3");
   return_permits();
   settle();
@@ -149,7 +149,7 @@ CAF_TEST(a node whose slots are all taken for long holds nothing for a suspect) 
   insert_suspects(1);
   auto before = db->submitted;
   settle(5);
-  CAF_CHECK(!home->isolation->held());
+  CAF_CHECK(!home->quarantine->held());
   CAF_CHECK_LESS(db->submitted - before, 30);
   CAF_CHECK_EQUAL(count("status = 'runnable' and crashes = 2"), "1");
   open.clear();
@@ -185,7 +185,7 @@ CAF_TEST(a row that was on trial too often is failed unrun with a sentence) {
                   "2");
   CAF_CHECK(log.exactly<events::row_unusable>(2));
   CAF_CHECK_EQUAL(handled, 0);
-  CAF_CHECK(!home->isolation->held());
+  CAF_CHECK(!home->quarantine->held());
 }
 
 CAF_TEST(trials that are left of another step fail nobody) {
@@ -235,7 +235,7 @@ CAF_TEST(a stranger who has locked the row of a trial holds up nobody else) {
   stranger.exec("select from gen_durable for update");
   turn();
   CAF_CHECK_EQUAL(begun(), 0u);
-  CAF_CHECK(!home->isolation->held());
+  CAF_CHECK(!home->quarantine->held());
   stranger.exec("rollback");
   settle();
   CAF_CHECK_EQUAL(begun(), 1u);
@@ -257,7 +257,7 @@ CAF_TEST(a trial whose lease is lost before it is noted does not begin) {
   turn();
   settle();
   CAF_CHECK_EQUAL(begun(), 0u);
-  CAF_CHECK(!home->isolation->held());
+  CAF_CHECK(!home->quarantine->held());
   CAF_CHECK_EQUAL(count("locked_by = 'b/1/1' and trials = 0"), "1");
 }
 
@@ -272,7 +272,7 @@ CAF_TEST(a drain that abandons a trial undoes its note) {
   sched.run();
   settle(4);
   CAF_CHECK_EQUAL(count("status = 'executing' and trials = 0"), "1");
-  CAF_CHECK(!home->isolation->held());
+  CAF_CHECK(!home->quarantine->held());
   open.clear();
 }
 
@@ -282,10 +282,10 @@ CAF_TEST(a picker that ends takes its trial along and others go on) {
   auto picker = spawn_picker({"default", 4, 10});
   spawn_picker({"other", 4, 10}, {3});
   settle();
-  CAF_CHECK(home->isolation->held());
+  CAF_CHECK(home->quarantine->held());
   anon_send_exit(picker, caf::exit_reason::kill);
   sched.run();
-  CAF_CHECK(!home->isolation->held());
+  CAF_CHECK(!home->quarantine->held());
   open.clear();
 }
 
@@ -418,7 +418,7 @@ CAF_TEST(a suspect that makes its pick fail is told and those behind it run) {
       CAF_CHECK_EQUAL(count("status = 'failed' and crashes = 0 and last_error "
                             "= 'its row cannot be picked: not this one'"),
                       "1");
-      CAF_CHECK(!home->isolation->held());
+      CAF_CHECK(!home->quarantine->held());
       anon_send_exit(picker, caf::exit_reason::kill);
       settle(1);
     }

@@ -27,23 +27,24 @@ struct answers {
   std::vector<std::string> refused;
 };
 
-/// A door, its worker, and several who ask.
+/// A gateway, its backend, and several who ask.
 struct turns_fixture : picker_fixture {
-  gateway door;
+  gateway gateway_handle;
 
   void begin(std::int64_t bytes_waiting = 64 << 20) {
     prepare();
     home->config.rows_per_turn = 100;
     home->config.bytes_waiting = bytes_waiting;
-    auto worker = sys.spawn<gateway_worker>(home);
-    actors.push_back(caf::actor_cast<caf::actor>(worker));
-    door = caf::actor_cast<gateway>(sys.spawn<gateway_door>(home, worker));
+    auto backend = sys.spawn<gateway_backend>(home);
+    actors.push_back(caf::actor_cast<caf::actor>(backend));
+    gateway_handle = caf::actor_cast<gateway>(
+      sys.spawn<gateway_server>(home, backend));
     sched.run();
   }
 
   ~turns_fixture() {
-    if (door)
-      anon(caf::actor_cast<caf::actor>(door), close_door{});
+    if (gateway_handle)
+      anon(caf::actor_cast<caf::actor>(gateway_handle), close_gateway{});
     sched.run();
   }
 
@@ -54,7 +55,7 @@ struct turns_fixture : picker_fixture {
     actors.push_back(sys.spawn(
       [this, all, times, x](caf::event_based_actor* asker) -> caf::behavior {
         for (int i = 0; i < times; ++i)
-          asker->request(door, caf::infinite, x)
+          asker->request(gateway_handle, caf::infinite, x)
             .then([all](const Answer&) { ++all->good; },
                   [this, all](const caf::error& why) {
           all->refused.push_back(to_string(from_caf(sys, why)));
@@ -171,28 +172,28 @@ CAF_TEST(whatever is answered gives its room back) {
   CAF_CHECK(home->asked.take(1, 10 << 20)); // as nobody has anything
 }
 
-CAF_TEST(a worker that dies keeps no part of the room) {
+CAF_TEST(a backend that dies keeps no part of the room) {
   begin(200 << 10);
   auto lost = ask<gd::inserted>(500, row());
   anon_send_exit(actors.front(), caf::exit_reason::kill);
   sched.run();
   CAF_CHECK_EQUAL(lost->refused.size(), 500u);
-  auto worker = sys.spawn<gateway_worker>(home);
-  actors.push_back(caf::actor_cast<caf::actor>(worker));
-  anon(caf::actor_cast<caf::actor>(door),
-       set_worker{caf::actor_cast<caf::actor>(worker)});
+  auto backend = sys.spawn<gateway_backend>(home);
+  actors.push_back(caf::actor_cast<caf::actor>(backend));
+  anon(caf::actor_cast<caf::actor>(gateway_handle),
+       set_backend{caf::actor_cast<caf::actor>(backend)});
   sched.run();
   CAF_CHECK(home->asked.take(1, 10 << 20));
 }
 
-CAF_TEST(a door that closes answers what it has been asked) {
+CAF_TEST(a gateway that closes answers what it has been asked) {
   begin();
-  anon(caf::actor_cast<caf::actor>(door), set_worker{});
-  anon(caf::actor_cast<caf::actor>(door), close_door{});
+  anon(caf::actor_cast<caf::actor>(gateway_handle), set_backend{});
+  anon(caf::actor_cast<caf::actor>(gateway_handle), close_gateway{});
   auto late = ask<gd::inserted>(3, row());
   CAF_REQUIRE_EQUAL(late->refused.size(), 3u);
   CAF_CHECK(home->asked.take(1, 1 << 30));
-  door = nullptr;
+  gateway_handle = nullptr;
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

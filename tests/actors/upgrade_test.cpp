@@ -285,7 +285,7 @@ CAF_TEST(what the other version does not take is left as it is and listed) {
   auto job = run(all());
   CAF_CHECK_EQUAL(job.changed, 1);
   CAF_CHECK_EQUAL(job.refused, 5);
-  CAF_CHECK_EQUAL(job.looked_at, 7);
+  CAF_CHECK_EQUAL(job.examined, 7);
   std::string listed;
   for (auto id : job.refused_ids)
     listed += std::to_string(id) + " ";
@@ -347,7 +347,7 @@ CAF_TEST(only a node that has both versions does it) {
   auto now = by.work_on(*job);
   CAF_REQUIRE(now);
   CAF_CHECK(!now->worked_on);
-  CAF_CHECK_EQUAL(now->looked_at, 0);
+  CAF_CHECK_EQUAL(now->examined, 0);
   auto both = start_both();
   CAF_CHECK_EQUAL(end_of(*job).id, std::stoll(other));
   CAF_CHECK_EQUAL(of(id, "fsm_version"), "2");
@@ -418,7 +418,7 @@ CAF_TEST(many go in pages and a killed node leaves none half done) {
     auto engine = start_both();
     job = db.scalar("select gd_begin_job('upgrade', fsm => 'Parcel',"
                     " to_version => 2)");
-    db.wait_until("select looked_at >= 200 from gen_durable_jobs", "t");
+    db.wait_until("select examined >= 200 from gen_durable_jobs", "t");
   } // stops, in the middle
   auto some = std::stoi(count("fsm_version = 2 and seq = 1"));
   CAF_CHECK_EQUAL(db.scalar("select changed from gen_durable_jobs"),
@@ -596,7 +596,7 @@ CAF_TEST(two nodes do one job and each instance is converted once) {
     auto b = start(options({third()}, "b"));
     job = db.scalar("select gd_begin_job('upgrade', fsm => 'Parcel', version"
                     " => 1, to_version => 3)");
-    db.wait_until("select looked_at >= 200 from gen_durable_jobs", "t");
+    db.wait_until("select examined >= 200 from gen_durable_jobs", "t");
   } // one of them stops, maybe the one that works on it
   CAF_CHECK_EQUAL(end_of(std::stoll(job)).changed, 1'000);
   CAF_CHECK_EQUAL(count("fsm_version = 3 and seq = 1 and (state ->>"

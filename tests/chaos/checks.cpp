@@ -95,7 +95,7 @@ void note_facts(world& w, const char* server, const std::string& them) {
 }
 
 /// Puts the sender's log into tables.
-void load_log(world& w, verdict& out) {
+void load_log(world& w, findings& out) {
   auto told = read_log(w);
   out.inserts = told.numbers.count;
   out.signals = told.targets.count;
@@ -154,45 +154,45 @@ constexpr auto tables
 
 struct rule {
   const char* what;
-  std::int64_t verdict::*count;
+  std::int64_t findings::*count;
   /// Rows that break it.
   const char* sql;
   /// Rows that are in `taken` are no fault, and are counted here; unset: all are.
-  std::int64_t verdict::*taken = nullptr;
+  std::int64_t findings::*taken = nullptr;
 };
 
 constexpr rule rules[] = {
   {"what is due or executes is not where it is looked for", nullptr,
    "select f.fault from _gd_list_faults() f (fault)"},
-  {"accepted inserts are not in the table", &verdict::lost,
+  {"accepted inserts are not in the table", &findings::lost,
    "select a.id, a.number from accepted a where not exists (select from "
    "instance i where i.id = a.id and i.number = a.number)",
-   &verdict::lost_inserts},
-  {"ids that were told to two", &verdict::duplicated,
+   &findings::lost_inserts},
+  {"ids that were told to two", &findings::duplicated,
    "select id from (select id from accepted union all select id from "
    "accepted_own) x group by id having count(*) > 1 union all select i.id from "
    "instance i join accepted a using (id) where i.number is distinct from "
    "a.number union all select i.id from instance i join accepted_own o using "
    "(id) where i.number is not null"},
-  {"rows that nobody was told of", &verdict::duplicated,
+  {"rows that nobody was told of", &findings::duplicated,
    "select i.id from instance i where i.number is not null and not exists "
    "(select from accepted a where a.id = i.id)"},
   {"a worker's own inserts that were accepted are not in the table",
-   &verdict::lost,
+   &findings::lost,
    "select id, null from accepted_own where id not in "
    "(select id from instance)",
-   &verdict::lost_inserts},
-  {"accepted signals are gone that no server took with it", &verdict::lost,
+   &findings::lost_inserts},
+  {"accepted signals are gone that no server took with it", &findings::lost,
    "select id, number from lost_signals except select id, number from taken "
    "where kind = 'signal'"},
-  {"signals are gone that the new timeline had accepted", &verdict::lost,
+  {"signals are gone that the new timeline had accepted", &findings::lost,
    "select s.id, s.number from lost_signals s join accepted_signals t using "
    "(id, number) where t.after >= (select min(a.nth) from accepted a, bound b "
    "where a.id > b.id)"},
   {"the standby had what its server had not", nullptr,
    "select kind, id, number, token from had where server = 'standby' except "
    "select kind, id, number, token from had where server = 'dead'"},
-  {"what the standby had is gone", &verdict::lost,
+  {"what the standby had is gone", &findings::lost,
    "select kind, id, number, token from had where server = 'standby' except "
    "select * from kept"},
   {"instances have ids that the server which died gave to others", nullptr,
@@ -204,14 +204,14 @@ constexpr rule rules[] = {
    nullptr,
    "select i.id, i.number from instance i, bound b where i.id <= b.id and "
    "i.inserted_at > b.time"},
-  {"instances are not done", &verdict::stuck,
+  {"instances are not done", &findings::stuck,
    "select i.id, i.fsm, i.status, i.step, i.last_error from instance i where "
    "i.status <> 'done'"},
-  {"accepted signals were not consumed by a committed step", &verdict::lost,
+  {"accepted signals were not consumed by a committed step", &findings::lost,
    "select s.id, s.number from accepted_signals s join instance i using (id) "
    "where not coalesce(i.result, i.state) -> 'signals' @> "
    "to_jsonb(s.number)"},
-  {"signals were consumed twice in committed steps", &verdict::duplicated,
+  {"signals were consumed twice in committed steps", &findings::duplicated,
    "select i.id from instance i, lateral (select count(*) as n, "
    "count(distinct x) as m from jsonb_array_elements(coalesce(i.result, "
    "i.state) -> 'signals') x) s where s.n <> s.m"},
@@ -294,7 +294,7 @@ constexpr rule rules[] = {
    "select i.id, i.seq, n.steps from instance i, lateral (select count(*) as "
    "steps from committed c where c.id = i.id) n where i.status = 'done' and "
    "i.seq < n.steps + (i.result ->> 'replays')::bigint"},
-  {"leases are still in force", &verdict::stuck,
+  {"leases are still in force", &findings::stuck,
    "select id from instance where locked_by is not null"},
   {"executions were repeated before anything happened", nullptr,
    "select instance, number from effects where began < $1::timestamptz group "
@@ -346,7 +346,7 @@ void send_lost_signals(world& w) {
 }
 
 /// Counts what was lost with the server. Nothing: it was not tried.
-static void count_lost(world& w, verdict& out) {
+static void count_lost(world& w, findings& out) {
   auto count = [&](const char* sql) { return std::stoll(w.scalar(sql)); };
   out.lost_signals = count("select count(*) from lost_signals");
   out.lost_outcomes = count(
@@ -359,8 +359,8 @@ static void count_lost(world& w, verdict& out) {
       out.wrong.push_back(fmt::format("no {} was lost with the server", what));
 }
 
-verdict check(world& w, const std::string& since) {
-  verdict out;
+findings check(world& w, const std::string& since) {
+  findings out;
   w.rows(had);
   if (may_lose(w))
     note_the_dead(w);

@@ -9,7 +9,7 @@
 namespace gd::chaos {
 
 /// What the table says at the end.
-struct verdict {
+struct findings {
   std::int64_t inserts = 0; ///< accepted
   std::int64_t signals = 0; ///< accepted
   std::int64_t lost = 0;
@@ -41,6 +41,6 @@ void send_lost_signals(world& w);
 
 /// Compares what was accepted with the table and the effects. Executions may be
 /// repeated from `since` on, a point in time of the database.
-verdict check(world& w, const std::string& since);
+findings check(world& w, const std::string& since);
 
 } // namespace gd::chaos

@@ -397,7 +397,7 @@ const std::vector<scenario>& scenarios() {
 // -- a run --------------------------------------------------------------------
 
 struct report {
-  verdict found;
+  findings found;
   double before = 0; ///< instances done per second
   double during = 0;
   double after = 0;

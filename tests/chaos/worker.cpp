@@ -89,7 +89,7 @@ private:
 /// Kills one of the engine's own actors.
 void kill_an_actor(const gd::actors::node_ptr& home, std::minstd_rand& random) {
   using gd::actors::role;
-  constexpr std::array roles{role::picker, role::worker, role::heartbeat,
+  constexpr std::array roles{role::picker, role::backend, role::heartbeat,
                              role::reaper};
   auto what = roles[random() % roles.size()];
   auto victim = home->children.find(what,

@@ -122,7 +122,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   store::read_instance(answer(columns_of<gd::instance>()));
   read_as_each<
     store::pick_summary, store::candidate, store::shown_row, store::lost_key,
-    store::held_key, store::inbox_row, store::beat, store::looked_leases,
+    store::held_key, store::inbox_row, store::beat, store::scanned_leases,
     store::ending_lease, store::moved_row, store::reaped_row,
     store::returning_row, store::returned_row, store::open_crash,
     store::exonerated_page, store::silent_session, store::foreign_session,
@@ -130,7 +130,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     store::older_node, gd::machine_row, gd::node_row, gd::not_served_row,
     store::drawn_id, store::claimed_row, store::inserted_row, store::signal_row,
     gd::stats_row, gd::ledger_entry, gd::in_step_row, gd::why, gd::commanded,
-    store::looked_queue, gd::job_row, store::open_job_row, store::upgrade_row,
+    store::scanned_queue, gd::job_row, store::open_job_row, store::upgrade_row,
     store::older_row, store::brought, store::listed_row, store::failed_row,
     store::noted_row, store::trimmed_to, store::forgotten_to,
     store::drawn_machine, gd::count_row, gd::activity>(from);

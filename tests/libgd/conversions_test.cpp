@@ -182,7 +182,7 @@ CAF_TEST(conversions that lead nowhere are a problem of the machine) {
 CAF_TEST(an instance is judged by its conversion) {
   gd::registry only_new{{newest()}};
   auto state = R"({"buyer": "Ada Byron", "total": 5})"s;
-  auto x = gd::judge_upgrade(only_new, {}, stored(1, "charge", state));
+  auto x = gd::check_upgrade(only_new, {}, stored(1, "charge", state));
   CAF_CHECK_EQUAL(x.fault, "");
   CAF_CHECK_EQUAL(x.step, "pay");
   CAF_CHECK_EQUAL(x.state.value_or(""),
@@ -190,20 +190,20 @@ CAF_TEST(an instance is judged by its conversion) {
   CAF_MESSAGE("the operator's word counts before the machine's");
   auto told = stored(1, "charge", state);
   told.to_step = "ship";
-  CAF_CHECK_EQUAL(gd::judge_upgrade(only_new, {}, told).step, "ship");
+  CAF_CHECK_EQUAL(gd::check_upgrade(only_new, {}, told).step, "ship");
   CAF_MESSAGE("what is refused names the instance");
-  x = gd::judge_upgrade(only_new, {}, stored(1, "pay", R"({"total": "5"})"));
+  x = gd::check_upgrade(only_new, {}, stored(1, "pay", R"({"total": "5"})"));
   CAF_CHECK_EQUAL(x.fault,
                   "state: instance 7: expected one of Order v1 that can be "
                   "converted: $.total: expected integer in "
                   "[-9223372036854775808, 9223372036854775807], got string "
                   "\"5\"");
-  x = gd::judge_upgrade(only_new, {.state = 40}, stored(1, "pay", state));
+  x = gd::check_upgrade(only_new, {.state = 40}, stored(1, "pay", state));
   CAF_CHECK(x.fault.starts_with("state: instance 7: the new one: expected at "
                                 "most 40 bytes"));
   CAF_MESSAGE("nobody knows what the states of another version are");
   CAF_CHECK_EQUAL(
-    gd::judge_upgrade(only_new, {}, stored(4, "pay", state)).fault,
+    gd::check_upgrade(only_new, {}, stored(4, "pay", state)).fault,
     "version: instance 7: expected one that this node has beside Order v3, or "
     "whose states that converts (.from), got Order v4");
   CAF_CHECK_EQUAL(only_new.upgrades().size(), 2u);

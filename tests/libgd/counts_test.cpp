@@ -192,7 +192,7 @@ CAF_TEST(who looks again begins where the first of what is due was and misses
   CAF_CHECK(look(client) == seen(1, 30));
   CAF_MESSAGE("whoever asks by turns knows the same");
   insert("40 min", "0");
-  gd::client_settings how{.looks = gd::share_looks()};
+  gd::client_settings how{.queue_scans = gd::share_queue_scans()};
   auto one = connect(how);
   auto next = connect(how);
   CAF_CHECK(look(one) == seen(2, 40));

@@ -116,7 +116,7 @@ struct fixture : gd::test::engine_database {
              run(store::exonerate(processes, to, limit)))
              .value_or(store::exonerated_page{});
       count += to.exonerated;
-    } while (to.looked_at >= limit);
+    } while (to.examined >= limit);
     return count;
   }
 };
@@ -127,7 +127,7 @@ CAF_TEST_FIXTURE_SCOPE(crashes_tests, fixture)
 
 CAF_TEST(tries are counted as the guide says) {
   auto id = insert();
-  auto ends_with = [&](store::verb what) {
+  auto ends_with = [&](store::write_kind what) {
     execute({id}, "now");
     store::outcome_row row{.id = id, .token = token("now"), .what = what};
     row.step = "pay";
@@ -136,13 +136,13 @@ CAF_TEST(tries are counted as the guide says) {
     return counts(id);
   };
   CAF_CHECK_EQUAL(counts(id), "attempt 0, crashes 0, excused 0");
-  CAF_CHECK_EQUAL(ends_with(store::verb::replay),
+  CAF_CHECK_EQUAL(ends_with(store::write_kind::replay),
                   "attempt 1, crashes 0, excused 0");
   crash({id}, "has gone");
   CAF_CHECK_EQUAL(counts(id), "attempt 2, crashes 1, excused 0");
-  CAF_CHECK_EQUAL(ends_with(store::verb::release),
+  CAF_CHECK_EQUAL(ends_with(store::write_kind::release),
                   "attempt 2, crashes 1, excused 0");
-  CAF_CHECK_EQUAL(ends_with(store::verb::replay),
+  CAF_CHECK_EQUAL(ends_with(store::write_kind::replay),
                   "attempt 2, crashes 0, excused 0");
   gd::test::session alive{db.conninfo()};
   alive.exec("select pg_advisory_lock(hashtext('gen_durable node'), "
@@ -151,7 +151,7 @@ CAF_TEST(tries are counted as the guide says) {
   CAF_CHECK_EQUAL(counts(id), "attempt 3, crashes 0, excused 0");
   crash({id}, "has gone too");
   CAF_CHECK_EQUAL(counts(id), "attempt 4, crashes 1, excused 0");
-  CAF_CHECK_EQUAL(ends_with(store::verb::next),
+  CAF_CHECK_EQUAL(ends_with(store::write_kind::next),
                   "attempt 0, crashes 0, excused 0");
 }
 
@@ -277,7 +277,7 @@ CAF_TEST(suspects are exonerated page by page and who is locked by their reap) {
   auto first = store::read_one<store::exonerated_page>(
     run(store::exonerate(processes, {}, 3)));
   CAF_REQUIRE(first);
-  CAF_CHECK_EQUAL(first->looked_at, 3);
+  CAF_CHECK_EQUAL(first->examined, 3);
   CAF_CHECK_EQUAL(open().size(), processes.size());
   auto rest = exonerate(2);
   CAF_CHECK_EQUAL(first->exonerated + rest, 6);
@@ -368,7 +368,7 @@ CAF_TEST(an end that another has caused is no failure of the step) {
   std::vector<store::outcome_row> outcomes(1);
   outcomes[0].id = innocent;
   outcomes[0].token = "n/y/1";
-  outcomes[0].what = store::verb::replay;
+  outcomes[0].what = store::write_kind::replay;
   outcomes[0].state = "{}";
   run(store::flush(outcomes));
   CAF_CHECK_EQUAL(counts(innocent), "attempt 1, crashes 0, excused 0");

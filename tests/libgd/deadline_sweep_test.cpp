@@ -88,7 +88,7 @@ CAF_TEST(leases that are over are returned only where that is allowed) {
   CAF_CHECK_EQUAL(round(sweep), batch + times(1, one));
   CAF_CHECK_EQUAL(count("status = 'executing'"), "2");
   know_locks();
-  here.leases.looked({3}, true, now);
+  here.leases.probed({3}, true, now);
   CAF_CHECK_EQUAL(round(sweep), batch + times(2, one));
   CAF_CHECK_EQUAL(count("status = 'executing' and id = 3"), "1");
   CAF_CHECK_EQUAL(count("status = 'executing'"), "1");

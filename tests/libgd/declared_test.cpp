@@ -45,7 +45,7 @@ namespace {
 using declaring::other_step;
 using declaring::sale;
 using declaring::sale_step;
-using gd::store::verb;
+using gd::store::write_kind;
 using enum sale_step;
 
 using context = gd::context<sale>;
@@ -199,7 +199,7 @@ CAF_TEST(a step goes where it declares and where nothing is declared anywhere) {
        {gd::machine(beginning_with({.to = {cancelled, ship}}, going_to(ship))),
         gd::machine(beginning_with({}, going_to(ship)))}) {
     auto row = run(x);
-    CAF_CHECK(row.what == verb::next);
+    CAF_CHECK(row.what == write_kind::next);
     CAF_CHECK_EQUAL(row.step, "ship");
   }
 }
@@ -216,13 +216,13 @@ CAF_TEST(an outcome that is not declared goes to the handler) {
   CAF_CHECK_EQUAL(told, "outcome next of step pay: Sale v1 declares no "
                         "transition from pay to cancelled, expected one of "
                         "ship|pay");
-  CAF_CHECK(row.what == verb::next);
+  CAF_CHECK(row.what == write_kind::next);
   CAF_CHECK_EQUAL(row.step, "ship");
 }
 
 CAF_TEST(without a handler an instance fails by it) {
   auto row = run(beginning_with({.to = gd::nowhere}, going_to(ship)));
-  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(row.what == write_kind::stop);
   CAF_CHECK_EQUAL(row.reason, "outcome next of step pay: Sale v1 declares no "
                               "transition from pay to ship, expected none");
 }
@@ -230,7 +230,7 @@ CAF_TEST(without a handler an instance fails by it) {
 CAF_TEST(what the handler does not declare fails the instance) {
   auto row = run(beginning_with({.to = {cancelled}}, fail)
                    .on_error({.to = {ship}}, failing_to(cancelled)));
-  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(row.what == write_kind::stop);
   CAF_CHECK_EQUAL(row.reason,
                   "no stock; the handler's outcome cannot be carried out: "
                   "outcome next of step pay: Sale v1 declares no transition of "
@@ -240,11 +240,11 @@ CAF_TEST(what the handler does not declare fails the instance) {
 CAF_TEST(the handler goes where it declares whatever the step declares) {
   auto row = run(beginning_with({.to = gd::nowhere}, fail)
                    .on_error({.to = {ship}}, failing_to(ship)));
-  CAF_CHECK(row.what == verb::next);
+  CAF_CHECK(row.what == write_kind::next);
   CAF_CHECK_EQUAL(row.step, "ship");
   row = run(
     beginning_with({.to = gd::nowhere}, fail).on_error(failing_to(ship)));
-  CAF_CHECK(row.what == verb::next);
+  CAF_CHECK(row.what == write_kind::next);
 }
 
 CAF_TEST(what does not go on is declared by nothing) {
@@ -252,7 +252,7 @@ CAF_TEST(what does not go on is declared by nothing) {
     beginning_with({.to = gd::nowhere}, [](context& ctx) -> gd::outcome {
       return gd::await("go", ctx.state);
     }));
-  CAF_CHECK(row.what == verb::await);
+  CAF_CHECK(row.what == write_kind::await);
 }
 
 CAF_TEST(the test kit refuses what an engine refuses) {

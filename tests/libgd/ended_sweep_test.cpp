@@ -37,7 +37,7 @@ struct fixture : gd::test::swept_database {
                     .ok());
   }
 
-  /// The first looks are due.
+  /// The first probes are due.
   void elapse() {
     db.rows("update gen_durable_leases set expires_at = expires_at - "
             "interval '2 s'");
@@ -115,7 +115,7 @@ CAF_TEST(a full page is followed by the next at once) {
   CAF_CHECK_EQUAL(leases("count(*)"), "0");
 }
 
-CAF_TEST(a look that fails is told) {
+CAF_TEST(a probe that fails is told) {
   fail("end_leases", gd::errc::sql);
   CAF_CHECK_EQUAL(round(sweep), page + "last"s);
   CAF_CHECK_EQUAL(all<gd::events::sweep_failed>().size(), 1u);

@@ -255,11 +255,11 @@ CAF_TEST(what is no warning is passed on whatever there is of it) {
   for (int i = 0; i < 100; ++i) {
     tell(events::step_started{failure(), "a/0/1"});
     tell(events::node_failed{});
-    tell(events::given_back{"default", 1});
+    tell(events::rows_released{"default", 1});
   }
   CAF_CHECK_EQUAL(log.all<events::step_started>().size(), 100u);
   CAF_CHECK_EQUAL(log.all<events::node_failed>().size(), 100u);
-  CAF_CHECK_EQUAL(log.all<events::given_back>().size(), 100u);
+  CAF_CHECK_EQUAL(log.all<events::rows_released>().size(), 100u);
 }
 
 } // namespace event_suite

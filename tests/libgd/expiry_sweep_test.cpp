@@ -19,7 +19,7 @@ using gd::errc;
 
 namespace {
 
-constexpr auto look = "sweep_lock expired | ";
+constexpr auto probe = "sweep_lock expired | ";
 constexpr auto erase = "lock_timeout erase | ";
 
 struct fixture : gd::test::swept_database {
@@ -40,14 +40,14 @@ CAF_TEST_FIXTURE_SCOPE(expiry_sweep_tests, fixture)
 CAF_TEST(pages are deleted and there may soon be more) {
   insert_ended(1'500);
   CAF_CHECK_EQUAL(sweep.interval().count(), 30'000);
-  CAF_CHECK_EQUAL(round(sweep), look + ""s + erase + look + erase);
+  CAF_CHECK_EQUAL(round(sweep), probe + ""s + erase + probe + erase);
   CAF_CHECK_EQUAL(count("true"), "0");
   auto told_of = all<events::instances_deleted>();
   CAF_REQUIRE_EQUAL(told_of.size(), 1u);
   CAF_CHECK_EQUAL(told_of.front().deleted, 1'500u);
   CAF_CHECK(sweep.found());
   CAF_CHECK_EQUAL(sweep.interval().count(), 1'000);
-  CAF_CHECK_EQUAL(round(sweep), look);
+  CAF_CHECK_EQUAL(round(sweep), probe);
   CAF_CHECK(!sweep.found());
   CAF_CHECK_EQUAL(sweep.interval().count(), 30'000);
   CAF_CHECK_EQUAL(all<events::instances_deleted>().size(), 1u);
@@ -58,10 +58,10 @@ CAF_TEST(another node does it) {
   gd::test::session another{db.conninfo()};
   another.exec("select pg_advisory_lock(hashtext('gen_durable expiry'), "
                "hashtext('public'))");
-  CAF_CHECK_EQUAL(round(sweep), look);
+  CAF_CHECK_EQUAL(round(sweep), probe);
   CAF_CHECK_EQUAL(count("true"), "1");
   another.exec("select pg_advisory_unlock_all()");
-  CAF_CHECK_EQUAL(round(sweep), look + ""s + erase);
+  CAF_CHECK_EQUAL(round(sweep), probe + ""s + erase);
   CAF_CHECK_EQUAL(count("true"), "0");
 }
 
@@ -69,7 +69,7 @@ CAF_TEST(what something refers to is found by halves and put off) {
   insert_ended(8);
   db.rows("create table app_orders (instance bigint references gen_durable);"
           "insert into app_orders values (3)");
-  CAF_CHECK_EQUAL(round(sweep), look + ""s + erase + erase + erase + erase
+  CAF_CHECK_EQUAL(round(sweep), probe + ""s + erase + erase + erase + erase
                                   + erase + "put_off | " + erase + erase);
   CAF_CHECK_EQUAL(db.scalar("select string_agg(id::text, ' ') from "
                             "gen_durable where expires_at > now()"),
@@ -86,7 +86,7 @@ CAF_TEST(what cannot even be put off holds up nobody) {
   insert_ended(2);
   fail("erase", errc::busy);
   fail("put_off", errc::rejected);
-  CAF_CHECK_EQUAL(round(sweep), look + ""s + erase + erase + "put_off | "
+  CAF_CHECK_EQUAL(round(sweep), probe + ""s + erase + erase + "put_off | "
                                   + erase + "put_off | ");
   CAF_CHECK(all<events::row_refused>().empty());
   CAF_CHECK_EQUAL(all<events::sweep_failed>().size(), 2u);
@@ -95,17 +95,17 @@ CAF_TEST(what cannot even be put off holds up nobody) {
 CAF_TEST(what is left when the time is over waits for the next round) {
   insert_ended(1'500);
   takes = 10s;
-  CAF_CHECK_EQUAL(round(sweep), look + ""s + erase + look);
+  CAF_CHECK_EQUAL(round(sweep), probe + ""s + erase + probe);
   CAF_CHECK_EQUAL(count("true"), "500");
   takes = 0s;
   round(sweep);
   CAF_CHECK_EQUAL(count("true"), "0");
 }
 
-CAF_TEST(a look that fails ends the round and is told) {
+CAF_TEST(a probe that fails ends the round and is told) {
   insert_ended(1);
   fail("expired", errc::busy);
-  CAF_CHECK_EQUAL(round(sweep), look + "last"s);
+  CAF_CHECK_EQUAL(round(sweep), probe + "last"s);
   CAF_CHECK_EQUAL(all<events::sweep_failed>().size(), 1u);
   CAF_CHECK(!sweep.found());
 }

@@ -189,7 +189,7 @@ const std::vector exempt{&sql::begin,        &sql::release_savepoint,
                          &sql::unpin,        &sql::any_instance,
                          &sql::pin,          &sql::older_nodes,
                          &sql::node_lock,    &sql::find_machines,
-                         &sql::peers,        &sql::machines_lock,
+                         &sql::remote_nodes, &sql::machines_lock,
                          &sql::check,        &sql::refuse_other_steps,
                          &sql::repair,       &sql::register_machines,
                          &sql::check_ids,    &sql::replaced_machines,
@@ -295,7 +295,7 @@ struct million_rows {
     auto new_id = list(
       column("select 2000000 + n from generate_series(1, 500) n"));
     // Of every kind, in turn.
-    auto verbs = list(column("select (array['next', 'replay', 'await', 'done', "
+    auto kinds = list(column("select (array['next', 'replay', 'await', 'done', "
                              "'stop', 'release'])[1 + n % 6]"
                              " from generate_series(1, 500) n"));
     auto keys = list(column("select case when n % 2 = 0 then 'new-' || n end "
@@ -396,16 +396,16 @@ struct million_rows {
                      " 'default', '{collect,pay}', '{\"collect\": {\"to\":"
                      " [\"pay\"]}}' from (values ('Order', 1), ('Other', 7))"
                      " x (fsm, version)";
-    auto outcomes = [&](const std::string& verb, const std::string& signals,
+    auto outcomes = [&](const std::string& kind, const std::string& signals,
                         const std::string& names = "'{}'") {
       return running + ", " + tokens + ", " + each("'ship'", "text") + ", "
-             + each("'{\"n\": 2}'", "text") + ", " + signals + ", " + verb
+             + each("'{\"n\": 2}'", "text") + ", " + signals + ", " + kind
              + ", " + each("'{\"n\": 2}'", "text") + ", " + each("5", "bigint")
              + ", " + each("'paid'", "text") + ", " + nothing + ", " + nothing
              + ", " + each("'reason'", "text") + ", " + names;
     };
     if (running == "'{}'") // while the tables are empty
-      tokens = verbs = keys = unique = "'{}'";
+      tokens = kinds = keys = unique = "'{}'";
     auto inserted = new_id + ", " + each("'Order'", "text") + ", "
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "
                     + each("'{}'", "text") + ", " + each("'default'", "text")
@@ -480,7 +480,7 @@ struct million_rows {
       // Rows: kinds of machine, version and queue.
       measured{sql::not_served, "100", 100}.of(10),
       // What is applied is read for each that follows.
-      measured{sql::flush, outcomes(verbs, consumed), 100}.reads_in_vain(10),
+      measured{sql::flush, outcomes(kinds, consumed), 100}.reads_in_vain(10),
       measured{sql::flush_ledger,
                outcomes(each("'next'", "text"), consumed) + ", '{}', "
                  + each("'{\"a\": 1}'", "text"),

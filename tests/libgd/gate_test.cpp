@@ -44,7 +44,7 @@ std::vector<gd::machine> both_versions() {
 struct fixture {
   std::shared_ptr<const gd::registry> machines
     = std::make_shared<const gd::registry>(both_versions());
-  std::shared_ptr<gd::isolation> suspects = std::make_shared<gd::isolation>();
+  std::shared_ptr<gd::quarantine> suspects = std::make_shared<gd::quarantine>();
   gate under_test{
     {.slots = 4, .max_crashes = 5, .machines = machines, .suspects = suspects}};
   gd::store::picked_row row{.id = 1, .fsm = "Crate", .fsm_version = 1};
@@ -54,8 +54,8 @@ struct fixture {
   }
 
   void begin_trial() {
-    suspects->look("default", {});
-    CAF_REQUIRE(suspects->looked("default", {{7, 9}}, {}));
+    suspects->begin_pick("default", {});
+    CAF_REQUIRE(suspects->picked("default", {{7, 9}}, {}));
   }
 };
 

@@ -496,12 +496,12 @@ CAF_TEST(many instances are counted and then tried again) {
   auto x = run("retry --machine Order --failure 'no stock' --dry-run");
   CAF_CHECK_EQUAL(x.code, 0);
   CAF_CHECK_EQUAL(x.said,
-                  "{\"job\":1,\"looked_at\":5,\"fit\":5,\"refused\":0}\n");
+                  "{\"job\":1,\"examined\":5,\"fit\":5,\"refused\":0}\n");
   CAF_CHECK_EQUAL(count("status = 'failed'"), "5");
   x = run("retry --machine Order --failure 'no stock'");
   CAF_CHECK_EQUAL(x.code, 0);
   CAF_CHECK_EQUAL(x.said,
-                  "{\"job\":2,\"looked_at\":5,\"changed\":5,\"refused\":0}\n");
+                  "{\"job\":2,\"examined\":5,\"changed\":5,\"refused\":0}\n");
   CAF_CHECK_EQUAL(count("status = 'failed'"), "0");
   CAF_CHECK_EQUAL(run("retry --machine Order --status done").code, 2);
 }

@@ -522,12 +522,12 @@ CAF_TEST(a prune deletes what has ended long ago and tells how many) {
           "generate_series(1, 3)");
   auto dry = run({"prune", "--older-than", "7d", "--page", "2", "--dry-run"});
   CAF_CHECK_EQUAL(dry.code, 0);
-  CAF_CHECK_EQUAL(dry.out, "{\"looked\":9,\"found\":6,\"deleted\":0,"
+  CAF_CHECK_EQUAL(dry.out, "{\"examined\":9,\"found\":6,\"deleted\":0,"
                            "\"refused\":0}\n");
   CAF_CHECK_EQUAL(count(), "9");
   auto did = run({"prune", "--older-than", "7d", "--machine", "Order",
                   "--status", "failed", "--page", "2"});
-  CAF_CHECK_EQUAL(did.out, "{\"looked\":9,\"found\":3,\"deleted\":3,"
+  CAF_CHECK_EQUAL(did.out, "{\"examined\":9,\"found\":3,\"deleted\":3,"
                            "\"refused\":0}\n");
   CAF_CHECK_EQUAL(count(), "6");
   CAF_CHECK_EQUAL(run({"prune", "--older-than", "9d"}).code, 0);

@@ -258,7 +258,7 @@ CAF_TEST(a time that is too short to delete by is told with the shortest) {
   CAF_CHECK_EQUAL(told("prune --older-than 1s", 2,
                        "--older-than: expected 1m at least, got \"1s\""),
                   "");
-  CAF_CHECK_EQUAL(told("prune --older-than 1m", 0, "\"looked\":1"), "");
+  CAF_CHECK_EQUAL(told("prune --older-than 1m", 0, "\"examined\":1"), "");
 }
 
 CAF_TEST(bytes that are no text are told with their option and place) {

@@ -41,7 +41,7 @@ using gd::test::session;
 using gd::test::temporary_database;
 using store::outcome_row;
 using store::signal_answer;
-using store::verb;
+using store::write_kind;
 
 using calls = std::vector<pq::call>;
 
@@ -270,7 +270,7 @@ outcome_row next_row(std::int64_t id, std::string token = "node/1/1") {
   outcome_row row;
   row.id = id;
   row.token = std::move(token);
-  row.what = verb::next;
+  row.what = write_kind::next;
   row.step = "ship";
   row.state = R"({"n": 2})";
   return row;
@@ -278,7 +278,7 @@ outcome_row next_row(std::int64_t id, std::string token = "node/1/1") {
 
 outcome_row await_row(std::int64_t id, std::string token = "node/1/1") {
   auto row = next_row(id, std::move(token));
-  row.what = verb::await;
+  row.what = write_kind::await;
   row.step.clear();
   row.awaits = "paid";
   return row;
@@ -295,7 +295,7 @@ outcome_row done_row(std::int64_t id, std::string token = "node/1/1") {
   outcome_row row;
   row.id = id;
   row.token = std::move(token);
-  row.what = verb::done;
+  row.what = write_kind::done;
   row.result = "{}";
   return row;
 }
@@ -610,8 +610,9 @@ CAF_TEST(a group with two awaited names and a parking step in any order are one
 CAF_TEST(a stale lease changes nothing whoever holds the row now) {
   auto& zombie = connect();
   for (const auto* successor : {"node2/9/1", "node/1/2"}) {
-    for (auto what : {verb::next, verb::replay, verb::await, verb::done,
-                      verb::stop, verb::release}) {
+    for (auto what :
+         {write_kind::next, write_kind::replay, write_kind::await,
+          write_kind::done, write_kind::stop, write_kind::release}) {
       auto id = executing("node/1/1");
       auto taken = received(id, "paid");
       auto kept = received(id, "paid", "evt-7");
@@ -1251,7 +1252,7 @@ CAF_TEST(what a lost pick took is released and what it flushed counts once) {
   auto id = executing("node/1/4");
   auto fresh = runnable();
   auto row = next_row(id, "node/1/4");
-  row.what = verb::replay; // that counts
+  row.what = write_kind::replay; // that counts
   received(id, "paid", "evt-7");
   auto turn = make_turn();
   turn.add(row);

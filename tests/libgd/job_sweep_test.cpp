@@ -140,7 +140,7 @@ CAF_TEST(a job that another one works on is passed over) {
   begin_retry();
   begin_retry();
   auto& other = connect();
-  run(other, gd::store::lock_job(1, gd::store::job_worker::node));
+  run(other, gd::store::lock_job(1, gd::store::job_owner::node));
   CAF_CHECK_EQUAL(work(sweep.ask_again()), "open_job | "s + batch + ask);
   CAF_CHECK_EQUAL(db.scalar("select string_agg(id::text, ' ') from"
                             " gen_durable_jobs where ended_at is null"),

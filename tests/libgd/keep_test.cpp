@@ -40,7 +40,7 @@ using gd::errc;
 using gd::test::session;
 using gd::test::text;
 using store::outcome_row;
-using store::verb;
+using store::write_kind;
 using verdict = gd::turn::flushed::verdict;
 using ids = std::vector<std::int64_t>;
 
@@ -62,15 +62,16 @@ auto parcels() {
 }
 
 /// As a step of a machine that keeps it for so long ends it.
-outcome_row ending(std::int64_t id, verb how, std::chrono::microseconds kept) {
+outcome_row ending(std::int64_t id, write_kind how,
+                   std::chrono::microseconds kept) {
   outcome_row x{.id = id, .token = "node/1/1", .what = how};
   x.keep_us = kept.count();
   x.erase = kept == 0s;
-  if (how == verb::done)
+  if (how == write_kind::done)
     x.result = "{}";
-  if (how == verb::stop)
+  if (how == write_kind::stop)
     x.reason = "no stock";
-  if (how == verb::finish) {
+  if (how == write_kind::finish) {
     x.step = "delivered";
     x.state = R"({"n": 2})";
   }
@@ -188,20 +189,20 @@ struct fixture : gd::test::engine_database {
 CAF_TEST_FIXTURE_SCOPE(keep_tests, fixture)
 
 CAF_TEST(whatever ends an instance says when it is deleted) {
-  for (auto how : {verb::done, verb::stop, verb::finish})
+  for (auto how : {write_kind::done, write_kind::stop, write_kind::finish})
     for (bool history : {false, true})
       for (bool plain : {false, true}) {
         auto id = instance("1 h", history);
         auto x = ending(id, how, 1h);
         x.has_history = history;
-        if (how == verb::done && !plain)
+        if (how == write_kind::done && !plain)
           x.result = R"({"n": 1})";
         auto told = write({x});
         CAF_REQUIRE_EQUAL(told.size(), 1u);
         CAF_CHECK(told.front().what == verdict::applied);
         CAF_CHECK_EQUAL(goes_in(id), "3600");
         CAF_CHECK_EQUAL(of(id, "status"),
-                        how == verb::stop ? "failed" : "done");
+                        how == write_kind::stop ? "failed" : "done");
         CAF_CHECK_EQUAL(of(id, "seq"), "1");
         CAF_CHECK_EQUAL(of(id, "ledger_step is null"), history ? "f" : "t");
         CAF_CHECK_EQUAL(count("gen_durable_ledger", id), history ? "2" : "0");
@@ -218,7 +219,7 @@ CAF_TEST(nothing that may come again is deleted before it cannot) {
     {0s, "8 s", "", "10"},  {0s, "1 h", "3 s", "15"}, {0s, "1 h", "17 s", "1"},
   };
   for (const auto& x : cases)
-    for (auto how : {verb::done, verb::stop}) {
+    for (auto how : {write_kind::done, write_kind::stop}) {
       auto id = instance(x.inserted);
       if (!x.signalled.empty())
         signal(id, x.signalled);
@@ -230,7 +231,7 @@ CAF_TEST(nothing that may come again is deleted before it cannot) {
 CAF_TEST(an outcome that was sent twice and has deleted its row is unknown) {
   auto id = instance();
   auto writing = make_turn();
-  writing.add(ending(id, verb::done, 0s));
+  writing.add(ending(id, write_kind::done, 0s));
   auto now = gd::turn::clock::now();
   auto first = writing.begin(0, now);
   CAF_REQUIRE(first);
@@ -257,7 +258,8 @@ CAF_TEST(an insert of a signal that a stranger leaves open delays no end) {
     + text(held) + ", 'paid')");
   // All in the time of a statement or two: nothing waits for the stranger.
   auto told = write(
-    {ending(held, verb::done, 0s), ending(free, verb::done, 0s)}, 2);
+    {ending(held, write_kind::done, 0s), ending(free, write_kind::done, 0s)},
+    2);
   CAF_CHECK_EQUAL(told.size(), 2u);
   CAF_CHECK_EQUAL(of(held, "status"), "done");
   CAF_CHECK_EQUAL(of(held, "expires_at is not null"), "t");
@@ -271,8 +273,8 @@ CAF_TEST(a foreign key of somebody is no failure of a step) {
   auto referred = instance("1 h", true);
   auto free = instance();
   db.rows("insert into app_orders values ($1)", {text(referred)});
-  auto told = write(
-    {ending(referred, verb::done, 0s), ending(free, verb::stop, 0s)});
+  auto told = write({ending(referred, write_kind::done, 0s),
+                     ending(free, write_kind::stop, 0s)});
   CAF_REQUIRE_EQUAL(told.size(), 2u);
   for (const auto& x : told)
     CAF_CHECK(x.what == verdict::applied);
@@ -287,7 +289,7 @@ CAF_TEST(a signal that a stranger has locked is waited for briefly and once) {
   signal(id, "1 min");
   session stranger{db.conninfo()};
   stranger.exec("begin; select from gen_durable_signals for update");
-  auto told = write({ending(id, verb::done, 0s)});
+  auto told = write({ending(id, write_kind::done, 0s)});
   CAF_REQUIRE_EQUAL(told.size(), 1u);
   CAF_CHECK(told.front().what == verdict::applied);
   CAF_CHECK_EQUAL(of(id, "status"), "done");
@@ -299,7 +301,7 @@ CAF_TEST(rows that are erased share no transaction with others) {
   std::vector<std::int64_t> all;
   for (int i = 0; i < 4; ++i) {
     all.push_back(instance());
-    auto x = ending(all.back(), verb::done, i % 2 == 0 ? 0s : 1h);
+    auto x = ending(all.back(), write_kind::done, i % 2 == 0 ? 0s : 1h);
     writing.add(std::move(x));
   }
   std::vector<std::size_t> groups;
@@ -478,9 +480,10 @@ CAF_TEST(an execution says how long its instance is kept by how it ends) {
     return x.execute();
   };
   auto done = run(R"({"n": 1})");
-  CAF_CHECK(done->what == verb::done && done->erase && done->keep_us == 0);
+  CAF_CHECK(done->what == write_kind::done && done->erase
+            && done->keep_us == 0);
   auto failed = run("[]");
-  CAF_CHECK(failed->what == verb::stop && !failed->erase);
+  CAF_CHECK(failed->what == write_kind::stop && !failed->erase);
   CAF_CHECK(failed->keep_us == std::chrono::microseconds{1h}.count());
   // A key that was let in before the machine kept nothing.
   CAF_CHECK(!run(R"({"n": 1})", {"done"})->erase);
@@ -527,7 +530,7 @@ CAF_TEST(a prune deletes what it is about and nothing else) {
   CAF_REQUIRE(counted);
   CAF_CHECK_EQUAL(counted->found, 1);
   CAF_CHECK_EQUAL(counted->deleted, 0);
-  CAF_CHECK_EQUAL(counted->looked, 6);
+  CAF_CHECK_EQUAL(counted->examined, 6);
   CAF_CHECK(!counted->last);
   CAF_CHECK_EQUAL(count("gen_durable", old), "1");
   auto did = c.prune(what);

@@ -65,7 +65,7 @@ struct queue {
             .first_pick = 1,
             .machines = {{"Order", 1}},
             .keys = keys,
-            .flights = 2}) {
+            .transactions = 2}) {
     CAF_REQUIRE(on->wait_ready());
   }
 
@@ -104,7 +104,7 @@ struct queue {
   }
 
   /// The outcome of the oldest row that it holds is to be written.
-  held_row report_one(store::verb what = store::verb::done) {
+  held_row report_one(store::write_kind what = store::write_kind::done) {
     auto one = std::move(holding.front());
     holding.erase(holding.begin());
     auto out = std::make_unique<store::outcome_row>();
@@ -120,7 +120,7 @@ struct queue {
 
   /// Ends the oldest row that it holds. Returns the rows that its key, and others, passed
   /// on to, at most `pass_on`.
-  ids finish_one(store::verb what = store::verb::done,
+  ids finish_one(store::write_kind what = store::write_kind::done,
                  std::int32_t pass_on = 0) {
     auto row = report_one(what).row;
     auto report = run(0, pass_on);
@@ -380,9 +380,9 @@ CAF_TEST(
   node.run(10); // learns that there are keys
   auto first = node.work.begin(10, node.now);
   CAF_REQUIRE(first);
-  CAF_CHECK_EQUAL(first->flight, 0u);
+  CAF_CHECK_EQUAL(first->transaction, 0u);
   CAF_CHECK(first->picks);
-  for (std::size_t i = 0; i < gd::turn::settings{}.worth_a_flight; ++i) {
+  for (std::size_t i = 0; i < gd::turn::settings{}.worth_a_transaction; ++i) {
     store::outcome_row lost;
     lost.id = 1'000'000 + static_cast<std::int64_t>(i);
     lost.token = "a/0123/0";
@@ -391,7 +391,7 @@ CAF_TEST(
   node.work.unlock({"l", "of nobody"});
   auto second = node.work.begin(10, node.now);
   CAF_REQUIRE(second);
-  CAF_CHECK_EQUAL(second->flight, 1u);
+  CAF_CHECK_EQUAL(second->transaction, 1u);
   CAF_CHECK(!second->picks);
   CAF_CHECK_EQUAL(second->work.calls.size(), 1u);
   CAF_CHECK(second->work.calls.front().what == &sql::flush);
@@ -401,7 +401,7 @@ CAF_TEST(
   node.work.finish(1, other.on->run(second->work), node.now);
   first = node.work.begin(0, node.now);
   CAF_REQUIRE(first);
-  CAF_CHECK_EQUAL(first->flight, 0u);
+  CAF_CHECK_EQUAL(first->transaction, 0u);
   CAF_CHECK(first->work.calls.front().what == &sql::unlock_keys);
 }
 
@@ -479,13 +479,13 @@ CAF_TEST(a key passes from row to row with their outcomes in pick order) {
   queue node{db, "a"};
   CAF_CHECK_EQUAL(node.pick(), ids{first});
   CAF_MESSAGE("one that goes on comes behind those that waited");
-  CAF_CHECK_EQUAL(node.finish_one(store::verb::next, 10), ids{second});
+  CAF_CHECK_EQUAL(node.finish_one(store::write_kind::next, 10), ids{second});
   CAF_CHECK_EQUAL(locks(), "1");
   CAF_CHECK_EQUAL(executing(), "1");
   CAF_CHECK_EQUAL(queue(db, "b").pick(), ids{});
-  CAF_CHECK_EQUAL(node.finish_one(store::verb::done, 10), ids{first});
-  CAF_CHECK_EQUAL(node.finish_one(store::verb::done, 10), ids{third});
-  CAF_CHECK_EQUAL(node.finish_one(store::verb::done, 10), ids{});
+  CAF_CHECK_EQUAL(node.finish_one(store::write_kind::done, 10), ids{first});
+  CAF_CHECK_EQUAL(node.finish_one(store::write_kind::done, 10), ids{third});
+  CAF_CHECK_EQUAL(node.finish_one(store::write_kind::done, 10), ids{});
   node.run(0); // unlocks
   CAF_CHECK_EQUAL(locks(), "0");
 }
@@ -578,7 +578,7 @@ CAF_TEST(a key passes on to what this queue may run and to nothing else) {
     CAF_REQUIRE_EQUAL(node.pick(), ids{first});
     db.rows("update gen_durable set " + x.how + " where id = $1",
             {std::to_string(insert("k"))});
-    CAF_CHECK_EQUAL(node.finish_one(store::verb::done, 10), ids{});
+    CAF_CHECK_EQUAL(node.finish_one(store::write_kind::done, 10), ids{});
     node.run(0); // unlocks
     CAF_CHECK_EQUAL(locks(), "0");
   }
@@ -592,7 +592,7 @@ CAF_TEST(a key passes on to what this queue may run and to nothing else) {
   session stranger{db.conninfo()};
   stranger.exec("begin; select from gen_durable where id = "
                 + std::to_string(held) + " for update");
-  CAF_CHECK_EQUAL(node.finish_one(store::verb::done, 10), ids{});
+  CAF_CHECK_EQUAL(node.finish_one(store::write_kind::done, 10), ids{});
   stranger.exec("rollback");
   CAF_CHECK_EQUAL(node.pick(), ids{held});
 }
@@ -641,7 +641,7 @@ CAF_TEST(a key stays for so many rows and for so long) {
   auto stay = [&](queue& node, std::chrono::milliseconds each) {
     CAF_REQUIRE_EQUAL(node.pick().size(), 1u);
     int rows = 1;
-    while (!node.finish_one(store::verb::next, 10).empty()) {
+    while (!node.finish_one(store::write_kind::next, 10).empty()) {
       ++rows;
       node.now += each;
     }
@@ -761,7 +761,7 @@ CAF_TEST(two queues of one session exclude each other) {
   store::outcome_row out;
   out.id = row.id;
   out.token = token;
-  out.what = store::verb::done;
+  out.what = store::write_kind::done;
   out.result = "{}";
   first.work.add(out, 1);
   first.run(0);

@@ -34,15 +34,15 @@ struct fixture {
     return guard.may_reap(now);
   }
 
-  void look(const ids& locked = {}, bool any = true) {
-    guard.looked(locked, any, now);
+  void probe(const ids& locked = {}, bool any = true) {
+    guard.probed(locked, any, now);
   }
 
   /// It knows who is locked.
   void know() {
-    look();
+    probe();
     now += 3s;
-    look();
+    probe();
   }
 };
 
@@ -52,10 +52,10 @@ CAF_TEST_FIXTURE_SCOPE(lease_guard_tests, fixture)
 
 CAF_TEST(nothing is reaped before it is known who is locked) {
   CAF_CHECK(!may_reap());
-  look({}, false);
+  probe({}, false);
   CAF_CHECK(!may_reap());
   now += 2'999ms;
-  look({}, false);
+  probe({}, false);
   CAF_CHECK(!may_reap());
   now += 1ms;
   CAF_CHECK(may_reap());
@@ -65,22 +65,22 @@ CAF_TEST(nothing is reaped before it is known who is locked) {
 
 CAF_TEST(
   what a stranger has let go is left alone until its node can extend it) {
-  look({7});
+  probe({7});
   now += 3s;
-  look({7, 8});
+  probe({7, 8});
   CAF_CHECK(guard.locked() == (ids{7, 8}));
   now += 1s;
-  look({8});
+  probe({8});
   CAF_CHECK(guard.locked(7));
   now += 2'999ms;
-  look({8});
+  probe({8});
   CAF_CHECK(guard.locked(7));
   now += 1ms;
-  look();
+  probe();
   CAF_CHECK(!guard.locked(7));
   CAF_CHECK(guard.locked(8));
   now += 3s;
-  look();
+  probe();
   CAF_CHECK(guard.locked().empty());
 }
 
@@ -93,12 +93,12 @@ CAF_TEST(behind a reconnect and a late answer all get a heartbeat) {
   guard.answered(now - 19'999ms, now);
   CAF_CHECK(may_reap());
   guard.answered(now - 20s, now);
-  CAF_CHECK(!guard.may_look(now));
+  CAF_CHECK(!guard.may_probe(now));
   CAF_CHECK(!may_reap());
   now += 20s;
   CAF_CHECK(may_reap());
   since.reset();
-  CAF_CHECK(!guard.may_look(now));
+  CAF_CHECK(!guard.may_probe(now));
 }
 
 CAF_TEST(a process that stood still does not know who was locked) {
@@ -112,7 +112,7 @@ CAF_TEST(a process that stood still does not know who was locked) {
   CAF_CHECK(!guard.knows_locks(now));
 }
 
-CAF_TEST(where heartbeats wait for a standby a look has to be recent) {
+CAF_TEST(where heartbeats wait for a standby a probe has to be recent) {
   know();
   guard.note_standby(true);
   CAF_CHECK(may_reap());
@@ -121,30 +121,30 @@ CAF_TEST(where heartbeats wait for a standby a look has to be recent) {
   now += 1ms;
   CAF_CHECK(!may_reap());
   CAF_MESSAGE("and behind one that is not all get a heartbeat");
-  look();
+  probe();
   CAF_CHECK(!may_reap());
   now += 20s;
-  look();
+  probe();
   CAF_CHECK(may_reap());
   CAF_MESSAGE("what finds no lease does not wait for any");
   now += 21s;
-  look({}, false);
+  probe({}, false);
   now += 20s;
   CAF_CHECK(!may_reap());
 }
 
-CAF_TEST(the next look comes as soon as it is needed) {
+CAF_TEST(the next probe comes as soon as it is needed) {
   CAF_CHECK_EQUAL(guard.pause(60s, now).count(), 60'000);
-  look();
+  probe();
   now += 1s;
   CAF_CHECK_EQUAL(guard.pause(60s, now).count(), 2'000);
   CAF_CHECK_EQUAL(guard.pause(1s, now).count(), 1'000);
   now += 2s;
   CAF_CHECK_EQUAL(guard.pause(60s, now).count(), 60'000);
-  guard.look_soon();
+  guard.probe_soon();
   CAF_CHECK_EQUAL(guard.pause(60s, now).count(), 20'000);
   CAF_CHECK_EQUAL(guard.pause(60s, now).count(), 60'000);
-  guard.look_soon();
+  guard.probe_soon();
   guard.note_standby(true);
   CAF_CHECK_EQUAL(guard.pause(60s, now).count(), 10'000);
 }

@@ -30,7 +30,7 @@ struct fixture : gd::test::swept_database {
   }
 };
 
-constexpr auto look = "locked_leases | ";
+constexpr auto probe = "locked_leases | ";
 
 } // namespace
 
@@ -70,21 +70,21 @@ CAF_TEST(what strangers have locked is left alone) {
   CAF_CHECK_EQUAL(count("status = 'executing'"), "0");
 }
 
-CAF_TEST(without a connection for a heartbeat the round ends with its look) {
+CAF_TEST(without a connection for a heartbeat the round ends with its probe) {
   insert_expired(1);
   know_locks();
   since = now - 19s;
-  CAF_CHECK_EQUAL(round(sweep), look + "last"s);
+  CAF_CHECK_EQUAL(round(sweep), probe + "last"s);
   CAF_CHECK_EQUAL(sweep.pause(30s, now).count(), 20'000);
   now += 1s;
-  CAF_CHECK_EQUAL(round(sweep), look + "reap | "s);
+  CAF_CHECK_EQUAL(round(sweep), probe + "reap | "s);
 }
 
 CAF_TEST(a batch that is refused is returned row by row) {
   insert_expired(4);
   know_locks();
   refuse("new.id = 2");
-  CAF_CHECK_EQUAL(round(sweep), look
+  CAF_CHECK_EQUAL(round(sweep), probe
                                   + "reap | lock_timeout return_row | "
                                     "lock_timeout return_row | lock_timeout "
                                     "return_row | lock_timeout return_row | "s);
@@ -100,7 +100,7 @@ CAF_TEST(a batch that is refused is returned row by row) {
   CAF_REQUIRE(news);
   CAF_CHECK_EQUAL(news->front().id, 2);
   CAF_MESSAGE("what comes to nothing is not told again at once");
-  CAF_CHECK_EQUAL(round(sweep), look + "reap | lock_timeout return_row | "s);
+  CAF_CHECK_EQUAL(round(sweep), probe + "reap | lock_timeout return_row | "s);
   CAF_CHECK_EQUAL(all<events::returned>().size(), 2u);
   round(sweep);
   CAF_CHECK_EQUAL(all<events::returned>().size(), 2u);
@@ -112,7 +112,7 @@ CAF_TEST(rows are returned one by one for no longer than an interval) {
   know_locks();
   fail("reap", errc::rejected);
   takes = 10s;
-  CAF_CHECK_EQUAL(round(sweep), look + "reap | lock_timeout return_row | "s);
+  CAF_CHECK_EQUAL(round(sweep), probe + "reap | lock_timeout return_row | "s);
   CAF_CHECK_EQUAL(count("status = 'runnable'"), "1");
 }
 
@@ -143,17 +143,17 @@ CAF_TEST(a round that is cut off among single rows is followed by one like it) {
   CAF_REQUIRE(what.work);
   CAF_CHECK_EQUAL(names(*what.work), "lock_timeout return_row ");
   sweep.forget();
-  CAF_CHECK_EQUAL(round(sweep), look); // who is locked is not known
+  CAF_CHECK_EQUAL(round(sweep), probe); // who is locked is not known
   now += sweep.pause(30s, now);
   round(sweep);
   CAF_CHECK_EQUAL(count("status = 'runnable'"), "1");
   CAF_CHECK(all<events::sweep_failed>().empty());
 }
 
-CAF_TEST(a look that fails ends the round and is told) {
+CAF_TEST(a probe that fails ends the round and is told) {
   know_locks();
   fail("locked_leases", errc::busy);
-  CAF_CHECK_EQUAL(round(sweep), look + "last"s);
+  CAF_CHECK_EQUAL(round(sweep), probe + "last"s);
   CAF_CHECK_EQUAL(all<events::sweep_failed>().size(), 1u);
 }
 

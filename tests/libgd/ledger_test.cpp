@@ -38,7 +38,7 @@ namespace pq = gd::pq;
 
 using store::follow;
 using store::outcome_row;
-using store::verb;
+using store::write_kind;
 
 struct note {
   std::string text{};
@@ -107,20 +107,20 @@ struct fixture : gd::test::engine_database {
             {std::to_string(id), token});
   }
 
-  static outcome_row outcome(std::int64_t id, verb what) {
+  static outcome_row outcome(std::int64_t id, write_kind what) {
     outcome_row x{.id = id, .token = "node/1/1", .what = what};
     x.has_history = true;
-    bool moves = what == verb::next || what == verb::advance
-                 || what == verb::park || what == verb::finish;
-    if (moves || what == verb::replay || what == verb::await)
+    bool moves = what == write_kind::next || what == write_kind::advance
+                 || what == write_kind::park || what == write_kind::finish;
+    if (moves || what == write_kind::replay || what == write_kind::await)
       x.state = R"({"n": 2})";
     if (moves)
       x.step = "ship";
-    if (what == verb::await)
+    if (what == write_kind::await)
       x.awaits = "paid";
-    if (what == verb::done)
+    if (what == write_kind::done)
       x.result = R"({"ok": true})";
-    if (what == verb::stop)
+    if (what == write_kind::stop)
       x.reason = "enough";
     return x;
   }
@@ -128,7 +128,7 @@ struct fixture : gd::test::engine_database {
   /// By the statement that a turn would choose.
   std::vector<store::flushed_row> write(const outcome_row& x) {
     using store::writer;
-    auto by = x.what == verb::advance                         ? writer::advance
+    auto by = x.what == write_kind::advance                   ? writer::advance
               : store::is_plain_next(x)                       ? writer::next
               : store::is_plain_done(x) && x.metadata.empty() ? writer::done
                                                               : writer::any;
@@ -176,7 +176,7 @@ std::string updates_on_their_page(fixture& in, std::int16_t history) {
   };
   std::vector<outcome_row> rows;
   for (int i = 0; i < 5; ++i)
-    rows.push_back(fixture::outcome(in.inserted(history), verb::advance));
+    rows.push_back(fixture::outcome(in.inserted(history), write_kind::advance));
   update(store::pick({.queue = "default",
                       .limit = 5,
                       .machines = {{"Order", 1}},
@@ -189,7 +189,7 @@ std::string updates_on_their_page(fixture& in, std::int16_t history) {
       x.token = token;
   }
   for (auto& x : rows) {
-    x.what = verb::done;
+    x.what = write_kind::done;
     x.result = "{}";
   }
   update(store::write_outcomes({store::writer::done, then}, rows));
@@ -206,18 +206,18 @@ CAF_TEST_FIXTURE_SCOPE(ledger_tests, fixture)
 
 CAF_TEST(a plain outcome enters by itself what it enters among others) {
   for (std::int16_t history : {1, 2})
-    for (auto what : {verb::next, verb::done}) {
+    for (auto what : {write_kind::next, write_kind::done}) {
       std::vector<std::string> entered;
-      for (auto by :
-           {what == verb::next ? store::writer::next : store::writer::done,
-            store::writer::any}) {
+      for (auto by : {what == write_kind::next ? store::writer::next
+                                               : store::writer::done,
+                      store::writer::any}) {
         auto write = [by](const store::row_refs<outcome_row>& rows) {
           return store::write_outcomes({by, follow::history}, rows);
         };
         auto id = inserted(history);
         lease(id, "node/1/1");
         auto x = outcome(id, what);
-        if (what == verb::done)
+        if (what == write_kind::done)
           x.result = "{}";
         else
           x.metadata = R"({"of": 1})";
@@ -389,7 +389,7 @@ CAF_TEST(entries go when their machine does not keep them any longer) {
   std::vector<std::int64_t> ids;
   for (int i = 0; i < 3; ++i) {
     ids.push_back(inserted(1));
-    for (auto what : {verb::next, verb::next}) {
+    for (auto what : {write_kind::next, write_kind::next}) {
       lease(ids.back(), "node/1/1");
       write(outcome(ids.back(), what));
     }
@@ -435,9 +435,9 @@ CAF_TEST(instances in a step are found by pages with a status or without) {
     ids.push_back(inserted(1));
   inserted(0);
   lease(ids[1], "node/1/1");
-  write(outcome(ids[1], verb::next));
+  write(outcome(ids[1], write_kind::next));
   lease(ids[2], "node/1/1");
-  write(outcome(ids[2], verb::await));
+  write(outcome(ids[2], write_kind::await));
   auto client = gd::client::connect(db.options());
   CAF_REQUIRE(client);
   auto found = [&](const gd::in_step_query& what) {

@@ -167,17 +167,17 @@ public:
           run(std::move(x), report.token);
         } else {
           turn_.show({x.id, report.token});
-          hidden_.emplace(x.id, std::pair{std::move(x), report.token});
+          unloaded_.emplace(x.id, std::pair{std::move(x), report.token});
         }
       for (auto& x : report.shown_rows) {
-        auto found = hidden_.extract(x.which.id);
+        auto found = unloaded_.extract(x.which.id);
         auto& [row, token] = found.mapped();
         row.state = std::move(x.content->state).value();
         row.inbox = std::move(x.content->inbox);
         run(std::move(row), token);
       }
       bool at_work = !report.rows.empty() || !report.picked.empty()
-                     || !hidden_.empty() || !turn_.empty();
+                     || !unloaded_.empty() || !turn_.empty();
       idle = at_work ? 0 : idle + 1;
     }
     return executions_ - before;
@@ -207,7 +207,8 @@ private:
   gd::pq::connection on_;
   gd::turn turn_;
   /// Picked rows whose content is asked for apart.
-  std::map<std::int64_t, std::pair<gd::store::picked_row, std::string>> hidden_;
+  std::map<std::int64_t, std::pair<gd::store::picked_row, std::string>>
+    unloaded_;
   gd::turn::clock::time_point now_ = gd::turn::clock::now();
   std::uint64_t tags_ = 0;
   int executions_ = 0;

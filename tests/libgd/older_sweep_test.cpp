@@ -136,8 +136,8 @@ CAF_TEST(what has moved meanwhile stays as it is) {
   insert(2);
   gd::older_sweep sweep{here, "older"};
   sweep.start(now);
-  auto look = sweep.begin(now);
-  auto shown = answer(*look.work);
+  auto page = sweep.begin(now);
+  auto shown = answer(*page.work);
   auto bring = sweep.finish(shown, now);
   CAF_REQUIRE(bring.work);
   db.rows(

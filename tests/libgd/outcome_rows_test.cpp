@@ -37,7 +37,7 @@ namespace pq = gd::pq;
 
 using store::outcome_row;
 using store::signal_answer;
-using store::verb;
+using store::write_kind;
 
 using ids = std::vector<std::int64_t>;
 
@@ -164,7 +164,7 @@ struct fixture : gd::test::engine_database {
   void
   check(const outcome_row& written, changes expected,
         pq::call (*write)(const store::row_refs<outcome_row>&) = store::flush) {
-    if (written.what != verb::release)
+    if (written.what != write_kind::release)
       expected.insert({{"last_error", std::nullopt}, {"seq", "1"}});
     expected.insert({{"locked_by", std::nullopt},
                      {"lease_expires_at", std::nullopt},
@@ -180,22 +180,22 @@ struct fixture : gd::test::engine_database {
       expected);
   }
 
-  outcome_row outcome(verb what) {
+  outcome_row outcome(write_kind what) {
     outcome_row x;
     x.id = executing();
     x.token = "node/1/1";
     x.what = what;
-    bool moves = what == verb::next || what == verb::park
-                 || what == verb::finish || what == verb::later;
-    if (moves || what == verb::replay || what == verb::await)
+    bool moves = what == write_kind::next || what == write_kind::park
+                 || what == write_kind::finish || what == write_kind::later;
+    if (moves || what == write_kind::replay || what == write_kind::await)
       x.state = R"({"n": 2})";
     if (moves)
       x.step = "ship";
-    if (what == verb::await)
+    if (what == write_kind::await)
       x.awaits = "paid";
-    if (what == verb::done)
+    if (what == write_kind::done)
       x.result = R"({"ok": true})";
-    if (what == verb::stop)
+    if (what == write_kind::stop)
       x.reason = "enough";
     return x;
   }
@@ -248,34 +248,34 @@ CAF_TEST(to a step where the row rests it is parked there of no signal) {
                    {"awaits", ""},
                    {"deadline", std::nullopt},
                    {"wake_reason", std::nullopt}};
-  check(outcome(verb::park), expected);
-  auto x = outcome(verb::park);
+  check(outcome(write_kind::park), expected);
+  auto x = outcome(write_kind::park);
   x.timeout_us = 2'000'000;
   expected.insert_or_assign("deadline", moment{2s});
   check(x, expected);
 }
 
 CAF_TEST(to a step that ends it the row is done with an empty result) {
-  check(outcome(verb::finish), {{"status", "done"},
-                                {"step", "ship"},
-                                {"state", "{\"n\": 2}"},
-                                {"result", "{}"},
-                                {"attempt", "0"},
-                                {"deadline", std::nullopt},
-                                {"wake_reason", std::nullopt}});
+  check(outcome(write_kind::finish), {{"status", "done"},
+                                      {"step", "ship"},
+                                      {"state", "{\"n\": 2}"},
+                                      {"result", "{}"},
+                                      {"attempt", "0"},
+                                      {"deadline", std::nullopt},
+                                      {"wake_reason", std::nullopt}});
 }
 
 CAF_TEST(await parks with attempt 0 and leaves eligible_at alone) {
-  check(outcome(verb::await), {{"status", "awaiting_signal"},
-                               {"state", "{\"n\": 2}"},
-                               {"awaits", "paid"},
-                               {"attempt", "0"},
-                               {"deadline", std::nullopt},
-                               {"wake_reason", std::nullopt}});
+  check(outcome(write_kind::await), {{"status", "awaiting_signal"},
+                                     {"state", "{\"n\": 2}"},
+                                     {"awaits", "paid"},
+                                     {"attempt", "0"},
+                                     {"deadline", std::nullopt},
+                                     {"wake_reason", std::nullopt}});
 }
 
 CAF_TEST(a later next is a next that is due after its delay) {
-  auto x = outcome(verb::later);
+  auto x = outcome(write_kind::later);
   x.delay_us = 90'000'000;
   changes expected{{"status", "runnable"},       {"step", "ship"},
                    {"state", "{\"n\": 2}"},      {"attempt", "0"},
@@ -283,7 +283,7 @@ CAF_TEST(a later next is a next that is due after its delay) {
                    {"wake_reason", std::nullopt}};
   CAF_CHECK(!store::is_plain_next(x));
   check(x, expected);
-  x = outcome(verb::later);
+  x = outcome(write_kind::later);
   x.delay_us = hundred_years.count();
   expected.insert_or_assign("eligible_at", moment{hundred_years});
   check(x, expected);
@@ -297,7 +297,7 @@ CAF_TEST(await of several names keeps the first apart and the others in order) {
                  {"attempt", "0"},
                  {"deadline", std::nullopt},
                  {"wake_reason", std::nullopt}};
-  auto x = outcome(verb::await);
+  auto x = outcome(write_kind::await);
   x.awaits_also = {"z", R"(a"\,{}')", "null", "é"};
   check(x, parked);
 }
@@ -313,8 +313,8 @@ CAF_TEST(whatever parks a row forgets the names that it awaited before) {
                      "where id = $1",
                      {std::to_string(x.id)});
   };
-  CAF_CHECK_EQUAL(stale(outcome(verb::await)), "paid ");
-  CAF_CHECK_EQUAL(stale(outcome(verb::park)), " ");
+  CAF_CHECK_EQUAL(stale(outcome(write_kind::await)), "paid ");
+  CAF_CHECK_EQUAL(stale(outcome(write_kind::park)), " ");
 }
 
 CAF_TEST(whatever ends a wait forgets all of its names) {
@@ -379,12 +379,12 @@ CAF_TEST(whatever ends a wait forgets all of its names) {
 }
 
 CAF_TEST(done records the result and leaves the state as it is) {
-  check(outcome(verb::done), {{"status", "done"},
-                              {"result", "{\"ok\": true}"},
-                              {"deadline", std::nullopt},
-                              {"wake_reason", std::nullopt}});
+  check(outcome(write_kind::done), {{"status", "done"},
+                                    {"result", "{\"ok\": true}"},
+                                    {"deadline", std::nullopt},
+                                    {"wake_reason", std::nullopt}});
   // Whatever else the row carries.
-  auto x = outcome(verb::done);
+  auto x = outcome(write_kind::done);
   x.state = R"({"n": 99})";
   x.step = "ship";
   x.reason = "none";
@@ -395,7 +395,7 @@ CAF_TEST(done records the result and leaves the state as it is) {
 }
 
 CAF_TEST(a completion is a done with an empty result) {
-  auto x = outcome(verb::done);
+  auto x = outcome(write_kind::done);
   x.result = "{}";
   CAF_CHECK(store::is_plain_done(x));
   changes expected{{"status", "done"},
@@ -408,7 +408,7 @@ CAF_TEST(a completion is a done with an empty result) {
 }
 
 CAF_TEST(a next that consumes nothing is written by itself as among others) {
-  auto x = outcome(verb::next);
+  auto x = outcome(write_kind::next);
   CAF_CHECK(store::is_plain_next(x));
   changes expected{{"status", "runnable"},       {"step", x.step},
                    {"state", x.state},           {"attempt", "0"},
@@ -422,21 +422,23 @@ CAF_TEST(a next that consumes nothing is written by itself as among others) {
   x.may_collide = false;
   x.consumed = {1};
   CAF_CHECK(!store::is_plain_next(x));
-  for (auto what : {verb::replay, verb::await, verb::done, verb::stop,
-                    verb::release, verb::advance, verb::park, verb::finish})
+  for (auto what : {write_kind::replay, write_kind::await, write_kind::done,
+                    write_kind::stop, write_kind::release, write_kind::advance,
+                    write_kind::park, write_kind::finish})
     CAF_CHECK(!store::is_plain_next(outcome(what)));
 }
 
 CAF_TEST(what needs more than its status written does not complete) {
-  for (auto what : {verb::next, verb::replay, verb::await, verb::stop,
-                    verb::release, verb::advance, verb::park, verb::finish}) {
+  for (auto what : {write_kind::next, write_kind::replay, write_kind::await,
+                    write_kind::stop, write_kind::release, write_kind::advance,
+                    write_kind::park, write_kind::finish}) {
     auto x = outcome(what);
     x.result = "{}";
     CAF_CHECK(!store::is_plain_done(x));
   }
-  auto with_result = outcome(verb::done);
+  auto with_result = outcome(write_kind::done);
   CAF_CHECK(!store::is_plain_done(with_result));
-  auto x = outcome(verb::done);
+  auto x = outcome(write_kind::done);
   x.result = "{}";
   CAF_CHECK(store::is_plain_done(x));
   x.may_collide = true;
@@ -448,12 +450,14 @@ CAF_TEST(what needs more than its status written does not complete) {
 
 CAF_TEST(
   stop records the reason and leaves the state and the inputs as they are) {
-  check(outcome(verb::stop), {{"status", "failed"}, {"last_error", "enough"}});
+  check(outcome(write_kind::stop),
+        {{"status", "failed"}, {"last_error", "enough"}});
 }
 
 CAF_TEST(every outcome forgets the crashes and a replay keeps the failures) {
-  for (auto what : {verb::next, verb::replay, verb::await, verb::done,
-                    verb::stop, verb::release, verb::park, verb::finish}) {
+  for (auto what : {write_kind::next, write_kind::replay, write_kind::await,
+                    write_kind::done, write_kind::stop, write_kind::release,
+                    write_kind::park, write_kind::finish}) {
     auto x = outcome(what);
     auto id = std::to_string(x.id);
     db.rows("update gen_durable set crashes = 2, excused = 1, trials = 2 where "
@@ -461,10 +465,11 @@ CAF_TEST(every outcome forgets the crashes and a replay keeps the failures) {
             + id);
     run(store::flush({x}));
     // Of four tries one was the step's own failure.
-    const auto* left = what == verb::replay                       ? "2 0 0"
-                       : what == verb::release                    ? "4 2 1 2"
-                       : what == verb::done || what == verb::stop ? "4 0 0"
-                                                                  : "0 0 0";
+    const auto* left = what == write_kind::replay    ? "2 0 0"
+                       : what == write_kind::release ? "4 2 1 2"
+                       : what == write_kind::done || what == write_kind::stop
+                         ? "4 0 0"
+                         : "0 0 0";
     CAF_CHECK_EQUAL(db.scalar("select concat_ws(' ', attempt, crashes, "
                               "excused, trials) from gen_durable where id = "
                               + id),
@@ -473,9 +478,9 @@ CAF_TEST(every outcome forgets the crashes and a replay keeps the failures) {
 }
 
 CAF_TEST(the short ways to write an outcome forget the crashes as well) {
-  auto counts_after = [&](verb what, auto write) {
+  auto counts_after = [&](write_kind what, auto write) {
     auto x = outcome(what);
-    if (what == verb::done)
+    if (what == write_kind::done)
       x.result = "{}";
     auto id = std::to_string(x.id);
     db.rows("update gen_durable set crashes = 2, excused = 1, trials = 2 where "
@@ -487,17 +492,17 @@ CAF_TEST(the short ways to write an outcome forget the crashes as well) {
                      + id);
   };
   CAF_CHECK_EQUAL(
-    counts_after(verb::next,
+    counts_after(write_kind::next,
                  [](outcome_row& x) { return store::flush_next({x}); }),
     "0 0 0 1");
   CAF_CHECK_EQUAL(
-    counts_after(verb::done,
+    counts_after(write_kind::done,
                  [](outcome_row& x) { return store::flush_done({x}); }),
     "4 0 0 1");
   CAF_CHECK_EQUAL(counts_after(
-                    verb::next,
+                    write_kind::next,
                     [](outcome_row& x) {
-    x.what = verb::advance;
+    x.what = write_kind::advance;
     return store::flush_advance({x}, "node/1/2");
                     }),
                   "0 0 0 1");
@@ -505,10 +510,10 @@ CAF_TEST(the short ways to write an outcome forget the crashes as well) {
 
 CAF_TEST(an outcome that a failure led to keeps it as the last error until the
            next one clears it) {
-  for (auto what : {verb::next, verb::replay, verb::await, verb::done,
-                    verb::park, verb::finish}) {
+  for (auto what : {write_kind::next, write_kind::replay, write_kind::await,
+                    write_kind::done, write_kind::park, write_kind::finish}) {
     auto x = outcome(what);
-    if (what == verb::done)
+    if (what == write_kind::done)
       x.result = "{}";
     x.failure = "no stock";
     CAF_CHECK(!store::is_plain_next(x) && !store::is_plain_done(x));
@@ -520,27 +525,27 @@ CAF_TEST(an outcome that a failure led to keeps it as the last error until the
             "$1::bigint",
             {std::to_string(x.id), x.token});
     x.failure.reset();
-    run(what == verb::next   ? store::flush_next({x})
-        : what == verb::done ? store::flush_done({x})
-                             : store::flush({x}));
+    run(what == write_kind::next   ? store::flush_next({x})
+        : what == write_kind::done ? store::flush_done({x})
+                                   : store::flush({x}));
     CAF_CHECK_EQUAL(last_error(), "none");
   }
 }
 
 CAF_TEST(a failure without words is the last error too) {
-  auto x = outcome(verb::replay);
+  auto x = outcome(write_kind::replay);
   x.failure = "";
   run(store::flush({x}));
   CAF_CHECK_EQUAL(row(x.id)["last_error"].value_or("none"), "");
 }
 
 CAF_TEST(a release undoes the pick and nothing else) {
-  check(outcome(verb::release), {{"status", "runnable"}});
+  check(outcome(write_kind::release), {{"status", "runnable"}});
 }
 
 CAF_TEST(an advance is a next that keeps its row executing under a new token) {
-  auto row = outcome(verb::next);
-  row.what = verb::advance;
+  auto row = outcome(write_kind::next);
+  row.what = write_kind::advance;
   check(
     row.id,
     [&] {
@@ -584,8 +589,8 @@ CAF_TEST(
   constexpr gd::sql::statement hot{
     "hot", "select pg_stat_get_xact_tuples_hot_updated(oid) from pg_class "
            "where relname = 'gen_durable'"};
-  auto row = outcome(verb::next);
-  row.what = verb::advance;
+  auto row = outcome(write_kind::next);
+  row.what = write_kind::advance;
   // Clears the deadline, which an index has.
   run(store::flush_advance({row}, "node/1/2"));
   row.token = "node/1/2";
@@ -595,10 +600,10 @@ CAF_TEST(
 }
 
 CAF_TEST(an inbox behind an advance has what came and not what went) {
-  auto row = outcome(verb::next);
-  row.what = verb::advance;
-  auto quiet = outcome(verb::next);
-  quiet.what = verb::advance;
+  auto row = outcome(write_kind::next);
+  row.what = write_kind::advance;
+  auto quiet = outcome(write_kind::next);
+  quiet.what = write_kind::advance;
   auto id = std::to_string(row.id);
   auto send = [&](const std::string& values) {
     return std::stoll(
@@ -634,8 +639,9 @@ CAF_TEST(an inbox behind an advance has what came and not what went) {
 
 CAF_TEST(a group of all outcomes leaves each row as it would alone) {
   std::vector<outcome_row> rows;
-  for (auto what : {verb::next, verb::replay, verb::await, verb::done,
-                    verb::stop, verb::release, verb::park, verb::finish})
+  for (auto what : {write_kind::next, write_kind::replay, write_kind::await,
+                    write_kind::done, write_kind::stop, write_kind::release,
+                    write_kind::park, write_kind::finish})
     rows.push_back(outcome(what));
   rows[6].timeout_us = 60'000'000;
   rows[1].delay_us = 60'000'000;
@@ -670,13 +676,13 @@ CAF_TEST(delays and timeouts of sixty days and a hundred years arrive to the
        {0us, 1us, 999'999us, std::chrono::microseconds{25 * 24h},
         std::chrono::microseconds{60 * 24h}, hundred_years}) {
     CAF_MESSAGE("delay " << d.count());
-    auto x = outcome(verb::replay);
+    auto x = outcome(write_kind::replay);
     x.delay_us = d.count();
     check(x, {{"status", "runnable"},
               {"state", "{\"n\": 2}"},
               {"attempt", "5"},
               {"eligible_at", moment{d}}});
-    x = outcome(verb::await);
+    x = outcome(write_kind::await);
     x.timeout_us = d.count();
     check(x, {{"status", "awaiting_signal"},
               {"state", "{\"n\": 2}"},
@@ -690,7 +696,7 @@ CAF_TEST(delays and timeouts of sixty days and a hundred years arrive to the
 CAF_TEST(points in time arrive to the microsecond) {
   for (std::int64_t us :
        {-1'000'001LL, -1LL, 0LL, 1LL, 4'938'271'560'000'001LL}) {
-    auto x = outcome(verb::await);
+    auto x = outcome(write_kind::await);
     x.until_us = us;
     check(x, {{"status", "awaiting_signal"},
               {"state", "{\"n\": 2}"},
@@ -944,7 +950,7 @@ CAF_TEST(a deadline wakes with its reason) {
 }
 
 CAF_TEST(a signal that came before the park wakes with its reason) {
-  auto x = outcome(verb::await);
+  auto x = outcome(write_kind::await);
   x.timeout_us = 5'000'000;
   received(x.id, "paid");
   check(
@@ -986,7 +992,7 @@ CAF_TEST(a signal of another name
 
 CAF_TEST(exactly the consumed signals go and those with a dedup key leave a
            tombstone) {
-  for (auto what : {verb::next, verb::await, verb::done}) {
+  for (auto what : {write_kind::next, write_kind::await, write_kind::done}) {
     auto x = outcome(what);
     auto plain = received(x.id, "paid");
     auto dedup = received(x.id, "paid", "evt-1");
@@ -1251,7 +1257,8 @@ CAF_TEST(six thousand rows go in and out in one statement each) {
   CAF_CHECK_EQUAL(picked.size(), 6'000u);
   std::vector<outcome_row> outcomes;
   for (const auto& x : picked) {
-    outcomes.push_back({.id = x.id, .token = "node/1/9", .what = verb::done});
+    outcomes.push_back(
+      {.id = x.id, .token = "node/1/9", .what = write_kind::done});
     outcomes.back().result = "{}";
   }
   CAF_CHECK_EQUAL(store::read_flush(run(store::flush(outcomes))).size(),
@@ -1290,13 +1297,13 @@ CAF_TEST(every write path stores JSON and not a string with JSON in it) {
                          .queue = "default"};
   run(store::insert({made}));
   CAF_CHECK_EQUAL(type("state", "gen_durable", drawn), "object 2");
-  for (auto what : {verb::next, verb::replay, verb::await}) {
+  for (auto what : {write_kind::next, write_kind::replay, write_kind::await}) {
     auto x = outcome(what);
     x.state = object;
     run(store::flush({x}));
     CAF_CHECK_EQUAL(type("state", "gen_durable", x.id), "object 2");
   }
-  auto x = outcome(verb::done);
+  auto x = outcome(write_kind::done);
   x.result = object;
   run(store::flush({x}));
   CAF_CHECK_EQUAL(type("result", "gen_durable", x.id), "object 2");
@@ -1314,7 +1321,7 @@ CAF_TEST(every write path stores JSON and not a string with JSON in it) {
 }
 
 CAF_TEST(numbers and text at the edges survive the way through the database) {
-  auto x = outcome(verb::next);
+  auto x = outcome(write_kind::next);
   auto encoded = gd::to_json(edges{});
   CAF_REQUIRE(encoded.ok());
   x.state = encoded.text();

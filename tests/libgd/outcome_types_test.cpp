@@ -41,7 +41,7 @@ namespace outcome_types_suite {
 
 namespace {
 
-using gd::store::verb;
+using gd::store::write_kind;
 using typed::flow;
 using typed::flow_step;
 using typed::other;
@@ -166,12 +166,12 @@ const auto state_as_picked = R"({"n":7,"note":"short"})"s;
 template <class Run>
 void check_each(Run run) {
   auto row = run([](context& ctx) { return gd::next(end, ctx.state); });
-  CAF_CHECK(row.what == verb::next);
+  CAF_CHECK(row.what == write_kind::next);
   CAF_CHECK_EQUAL(row.step, "end"s);
   CAF_CHECK_EQUAL(row.state, state_as_picked);
 
   row = run([](context& ctx) { return gd::next<hold>(ctx.state); });
-  CAF_CHECK(row.what == verb::next);
+  CAF_CHECK(row.what == write_kind::next);
   CAF_CHECK_EQUAL(row.step, "hold"s);
   CAF_CHECK_EQUAL(row.state, state_as_picked);
 
@@ -183,14 +183,14 @@ void check_each(Run run) {
   CAF_CHECK_EQUAL(row.delay_us, 1'000'000);
 
   row = run([](context& ctx) { return gd::replay(ctx.state, 2s); });
-  CAF_CHECK(row.what == verb::replay);
+  CAF_CHECK(row.what == write_kind::replay);
   CAF_CHECK_EQUAL(row.delay_us, 2'000'000);
   CAF_CHECK_EQUAL(row.state, state_as_picked);
   row = run([](context& ctx) { return gd::replay(ctx.state); });
   CAF_CHECK_EQUAL(row.delay_us, 0);
 
   row = run([](context& ctx) { return gd::await("go", ctx.state); });
-  CAF_CHECK(row.what == verb::await);
+  CAF_CHECK(row.what == write_kind::await);
   CAF_CHECK_EQUAL(row.awaits, "go"s);
   CAF_CHECK_EQUAL(row.state, state_as_picked);
   CAF_CHECK(!row.timeout_us && !row.until_us);
@@ -205,26 +205,26 @@ void check_each(Run run) {
   CAF_CHECK(row.until_us == 1'000'000);
 
   row = run([](context& ctx) { return gd::done(ctx.state.n); });
-  CAF_CHECK(row.what == verb::done);
+  CAF_CHECK(row.what == write_kind::done);
   CAF_CHECK_EQUAL(row.result, "7"s);
   row = run([](context&) { return gd::done(); });
   CAF_CHECK_EQUAL(row.result, "{}"s);
   row = run([](context&) { return gd::stop("enough"); });
-  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(row.what == write_kind::stop);
   CAF_CHECK_EQUAL(row.reason, "enough"s);
 }
 
 /// Mixes them, and names its type.
 template <class Outcome>
-Outcome mixed(context& ctx, verb what) {
+Outcome mixed(context& ctx, write_kind what) {
   switch (what) {
-    case verb::replay:
+    case write_kind::replay:
       return gd::replay(ctx.state, 2s);
-    case verb::await:
+    case write_kind::await:
       return gd::await("go", ctx.state).timeout(3s);
-    case verb::done:
+    case write_kind::done:
       return gd::done(ctx.state);
-    case verb::stop:
+    case write_kind::stop:
       return gd::stop("enough");
     default:
       return gd::next<end>(ctx.state);
@@ -233,16 +233,17 @@ Outcome mixed(context& ctx, verb what) {
 
 template <class Outcome, class Run>
 void check_mixed(Run run) {
-  for (auto what :
-       {verb::next, verb::replay, verb::await, verb::done, verb::stop}) {
+  for (auto what : {write_kind::next, write_kind::replay, write_kind::await,
+                    write_kind::done, write_kind::stop}) {
     auto row = run([=](context& ctx) { return mixed<Outcome>(ctx, what); });
     CAF_CHECK(row.what == what);
-    CAF_CHECK_EQUAL(row.step, what == verb::next ? "end"s : ""s);
-    CAF_CHECK_EQUAL(row.delay_us, what == verb::replay ? 2'000'000 : 0);
+    CAF_CHECK_EQUAL(row.step, what == write_kind::next ? "end"s : ""s);
+    CAF_CHECK_EQUAL(row.delay_us, what == write_kind::replay ? 2'000'000 : 0);
     CAF_CHECK_EQUAL(row.timeout_us.value_or(0),
-                    what == verb::await ? 3'000'000 : 0);
-    CAF_CHECK_EQUAL(row.result, what == verb::done ? state_as_picked : ""s);
-    CAF_CHECK_EQUAL(row.reason, what == verb::stop ? "enough"s : ""s);
+                    what == write_kind::await ? 3'000'000 : 0);
+    CAF_CHECK_EQUAL(row.result,
+                    what == write_kind::done ? state_as_picked : ""s);
+    CAF_CHECK_EQUAL(row.reason, what == write_kind::stop ? "enough"s : ""s);
   }
 }
 
@@ -272,7 +273,7 @@ CAF_TEST(
   auto row = run([](context& ctx) -> gd::outcome {
     return gd::next<other_step::end>(ctx.state);
   });
-  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(row.what == write_kind::stop);
   CAF_CHECK(row.reason.find("no step end") != std::string::npos);
 }
 

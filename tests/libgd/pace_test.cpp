@@ -143,7 +143,7 @@ struct demand {
   gd::pace pace{{.window = 1s,
                  .in_time = 10s,
                  .slots = 10,
-                 .ahead = 100,
+                 .prefetch = 100,
                  .bytes = 1'000,
                  .bytes_at_once = 600}};
   gd::pace::time_point now{1h};

@@ -69,7 +69,7 @@ CAF_TEST(
   auto answer = found(1);
   answer.first = {{0, 1, 1}};
   auto before = begin(10);
-  plan.look_everywhere();
+  plan.scan_everything();
   plan.note(before, answer);
   CAF_CHECK(next().from.empty());
   plan.note(begin(10), answer);
@@ -126,7 +126,7 @@ CAF_TEST(the more strangers have locked the deeper picks look until they find) {
   for (int i = 0; i < 10; ++i)
     plan.note(begin(10, true), found(1));
   CAF_CHECK_EQUAL(next().depth, 10);
-  plan.look_everywhere();
+  plan.scan_everything();
   CAF_CHECK(!next().visit);
   for (int i = 0; i < 100; ++i)
     plan.note(begin(10, true), locked);

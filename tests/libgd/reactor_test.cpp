@@ -220,12 +220,12 @@ struct fixture {
             "n bigint)");
   }
 
-  void start(std::size_t lanes = 1) {
-    start(lanes, db.options());
+  void start(std::size_t slots = 1) {
+    start(slots, db.options());
   }
 
-  void start(std::size_t lanes, pq::options opts) {
-    tested = std::make_unique<gd::reactor>(std::move(opts), lanes, seen.sink(),
+  void start(std::size_t slots, pq::options opts) {
+    tested = std::make_unique<gd::reactor>(std::move(opts), slots, seen.sink(),
                                            seen.fatal());
   }
 
@@ -240,9 +240,9 @@ struct fixture {
     return opts;
   }
 
-  void submit(std::int64_t n, pq::unit work, std::size_t lane = 0,
+  void submit(std::int64_t n, pq::unit work, std::size_t slot = 0,
               gd::database::patience patience = 1min) {
-    tested->submit(lane, std::move(work), seen.reply(n), patience);
+    tested->submit(slot, std::move(work), seen.reply(n), patience);
   }
 
   std::string numbers() {
@@ -268,7 +268,7 @@ struct held_lock {
 
 CAF_TEST_FIXTURE_SCOPE(reactor_tests, fixture)
 
-CAF_TEST(units of a lane run in the order of their submission) {
+CAF_TEST(units of a connection slot run in the order of their submission) {
   start();
   std::string expected;
   for (std::int64_t n = 1; n <= 200; ++n) {
@@ -341,7 +341,7 @@ CAF_TEST(a server that stops answering is given up though nobody was woken) {
   CAF_CHECK(seen.replies(2).back().second.ok());
 }
 
-CAF_TEST(lanes do not wait for each other) {
+CAF_TEST(connection slots do not wait for each other) {
   held_lock held{db};
   start(2);
   submit(1, {{call(wait_for_lock, 5)}}, 0);
@@ -572,7 +572,7 @@ CAF_TEST(a stop does not wait for the look-up of a name) {
   names.let_go();
 }
 
-CAF_TEST(the lane on demand has a connection for as long as it has work) {
+CAF_TEST(the connection slot on demand has a connection for as long as it has work) {
   start(1);
   auto first = seen.backends(1);
   CAF_CHECK_EQUAL(first.size(), 1u);
@@ -675,7 +675,7 @@ CAF_TEST(what waits for the first connection is told of a missing schema at once
   auto opts = db.options();
   opts.schema = "elsewhere";
   start(1, opts);
-  // Before or after: with one lane nothing else wakes the reactor.
+  // Before or after: with one connection slot nothing else wakes the reactor.
   for (std::int64_t n = 1; n <= 20; ++n)
     submit(n, {{call(append_number, n)}});
   for (const auto& [n, x] : seen.replies(20))
@@ -741,15 +741,15 @@ CAF_TEST(
   CAF_CHECK(answered == std::vector<int>(threads * each, 1));
   CAF_CHECK_EQUAL(db.scalar("select count(distinct n) from numbers"),
                   std::to_string(threads * each));
-  // Each thread's units of a lane in the order of their submission.
+  // Each thread's units of a connection slot in the order of their submission.
   for (int t = 0; t < threads; ++t)
-    for (int lane = 0; lane < 3; ++lane)
+    for (int slot = 0; slot < 3; ++slot)
       CAF_CHECK_EQUAL(
         db.scalar(
           "select count(*) from (select n, lag(n) over (order by "
           "position) as before from numbers where n / $1::int = "
           "$2::int and n % $1::int % 3 = $3::int) x where n < before",
-          {std::to_string(each), std::to_string(t), std::to_string(lane)}),
+          {std::to_string(each), std::to_string(t), std::to_string(slot)}),
         "0");
 }
 

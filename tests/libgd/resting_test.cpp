@@ -64,7 +64,7 @@ using resting::door_step;
 using resting::order;
 using resting::order_step;
 using resting::other_step;
-using store::verb;
+using store::write_kind;
 using enum order_step;
 
 using context = gd::context<order>;
@@ -328,12 +328,12 @@ CAF_TEST(an outcome that parks
   store::picked_row parks{.unique_scope = {"awaiting_signal"}};
   store::picked_row ends{.unique_scope = {"done"}};
   store::picked_row runs{.unique_scope = {"runnable"}};
-  CAF_CHECK(store::may_collide(parks, verb::park));
-  CAF_CHECK(store::may_collide(ends, verb::finish));
+  CAF_CHECK(store::may_collide(parks, write_kind::park));
+  CAF_CHECK(store::may_collide(ends, write_kind::finish));
   for (const auto* x : {&ends, &runs})
-    CAF_CHECK(!store::may_collide(*x, verb::park));
+    CAF_CHECK(!store::may_collide(*x, write_kind::park));
   for (const auto* x : {&parks, &runs})
-    CAF_CHECK(!store::may_collide(*x, verb::finish));
+    CAF_CHECK(!store::may_collide(*x, write_kind::finish));
 }
 
 // -- signals and deadlines ----------------------------------------------------
@@ -400,14 +400,14 @@ CAF_TEST(a crash at a deadline does it again) {
 CAF_TEST(where none runs the outcome has the state as it was picked) {
   auto row = run(
     {.step = "submitted", .state = "[no JSON", .wake_reason = "timeout"});
-  CAF_CHECK(row.what == verb::park);
+  CAF_CHECK(row.what == write_kind::park);
   CAF_CHECK_EQUAL(row.step, "reminded");
   CAF_CHECK_EQUAL(row.state, "[no JSON");
   CAF_CHECK_EQUAL(row.timeout_us.value_or(0) / 86'400'000'000, 5);
   CAF_MESSAGE("one that a signal has woken rests again");
   row = run(
     {.step = "submitted", .state = "[no JSON", .wake_reason = "signal"});
-  CAF_CHECK(row.what == verb::await);
+  CAF_CHECK(row.what == write_kind::await);
   CAF_CHECK_EQUAL(row.awaits, "");
   CAF_CHECK_EQUAL(row.state, "[no JSON");
   CAF_CHECK_EQUAL(row.timeout_us.value_or(0) / 86'400'000'000, 30);
@@ -585,13 +585,13 @@ CAF_TEST(only where an instance rests an insert takes another statement) {
 }
 
 CAF_TEST(what rests is claimed by nobody and hinders no claim) {
-  auto desk = std::make_shared<gd::claim_desk>();
-  desk->enter("default", [] {});
-  desk->open("default", desk->look("default"));
-  desk->offer("default", 10);
+  auto slots = std::make_shared<gd::claim_slots>();
+  slots->enter("default", [] {});
+  slots->open("default", slots->begin_pick("default"));
+  slots->offer("default", 10);
   gd::insert_intake intake{
     {.machines = registry_of({order_machine(), door_machine()}),
-     .claiming = gd::intake_settings::claims{.desk = desk,
+     .claiming = gd::intake_settings::claims{.slots = slots,
                                              .incarnation = "node/1"}}};
   auto on = gd::pq::connection{db.options()};
   CAF_REQUIRE(on.wait_ready());
@@ -599,7 +599,7 @@ CAF_TEST(what rests is claimed by nobody and hinders no claim) {
   std::uint64_t ticket = 0;
   for (const auto* step : {"submitted", "check", "check", "submitted"})
     must(intake.add(ticket++, in_step(step)));
-  std::vector<gd::claim_desk::claim> claims;
+  std::vector<gd::claim_slots::claim> claims;
   while (auto work = intake.begin(now)) {
     auto report = intake.finish(on.run(*work), now);
     for (auto& x : report.claims)

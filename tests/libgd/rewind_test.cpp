@@ -43,7 +43,7 @@ using gd::test::temporary_database;
 using gd::test::text;
 using gd::test::why_refused;
 using store::outcome_row;
-using store::verb;
+using store::write_kind;
 
 struct order {
   int n = 0;
@@ -150,7 +150,7 @@ struct fixture : gd::test::opened_database {
 };
 
 outcome_row next_row(std::int64_t id) {
-  outcome_row x{.id = id, .token = "node/1/1", .what = verb::next};
+  outcome_row x{.id = id, .token = "node/1/1", .what = write_kind::next};
   x.step = "pay";
   x.state = R"({"n": 9})";
   x.has_history = true;

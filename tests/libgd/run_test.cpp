@@ -84,7 +84,7 @@ namespace run_suite {
 
 namespace {
 
-using gd::store::verb;
+using gd::store::write_kind;
 using parcels::foreign_phase;
 using parcels::order;
 using parcels::parcel;
@@ -133,7 +133,7 @@ struct fixture {
       message = why.message();
       return gd::replay(ctx.state, 1s);
     });
-    CAF_CHECK_EQUAL(row.what == verb::replay, under_test->failed());
+    CAF_CHECK_EQUAL(row.what == write_kind::replay, under_test->failed());
     return message;
   }
 
@@ -191,21 +191,21 @@ CAF_TEST(every outcome carries id and token and what it needs and no more) {
   });
   CAF_CHECK_EQUAL(row.id, 42);
   CAF_CHECK_EQUAL(row.token, "node/incarnation/9"s);
-  CAF_CHECK(row.what == verb::next);
+  CAF_CHECK(row.what == write_kind::next);
   CAF_CHECK_EQUAL(row.step, "ship"s);
   CAF_CHECK_EQUAL(row.state,
                   R"({"number":8,"weight":1.5,"note":"as picked"})"s);
   CAF_CHECK(!under_test->failed());
 
   row = run([](context& ctx) { return gd::replay(ctx.state, 60 * 24h); });
-  CAF_CHECK(row.what == verb::replay);
+  CAF_CHECK(row.what == write_kind::replay);
   CAF_CHECK_EQUAL(row.delay_us, 5'184'000'000'000);
   CAF_CHECK(row.step.empty());
 
   row = run([](context& ctx) {
     return gd::await("paid", ctx.state).timeout(60 * 24h);
   });
-  CAF_CHECK(row.what == verb::await);
+  CAF_CHECK(row.what == write_kind::await);
   CAF_CHECK_EQUAL(row.awaits, "paid"s);
   CAF_CHECK(row.timeout_us == 5'184'000'000'000);
   CAF_CHECK(!row.until_us);
@@ -218,7 +218,7 @@ CAF_TEST(every outcome carries id and token and what it needs and no more) {
   CAF_CHECK(!row.timeout_us);
 
   row = run([](context&) { return gd::done(parcel{.number = 5}); });
-  CAF_CHECK(row.what == verb::done);
+  CAF_CHECK(row.what == write_kind::done);
   CAF_CHECK_EQUAL(row.result, R"({"number":5})"s);
   CAF_CHECK(row.state.empty());
 
@@ -226,7 +226,7 @@ CAF_TEST(every outcome carries id and token and what it needs and no more) {
   CAF_CHECK_EQUAL(row.result, "{}"s);
 
   row = run([](context&) { return gd::stop("enough"); });
-  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(row.what == write_kind::stop);
   CAF_CHECK_EQUAL(row.reason, "enough"s);
   CAF_CHECK(row.state.empty());
 }
@@ -255,7 +255,7 @@ CAF_TEST(
           return gd::next<ship>(ctx.state).after(delay).with(parcel{});
         return gd::next(ship, ctx.state).with(parcel{}).after(delay);
       });
-      CAF_CHECK(row.what == (us > 0 ? verb::later : verb::next));
+      CAF_CHECK(row.what == (us > 0 ? write_kind::later : write_kind::next));
       CAF_CHECK_EQUAL(row.delay_us, us);
       CAF_CHECK_EQUAL(row.step, "ship"s);
       CAF_CHECK_EQUAL(gd::store::to_string(row.what), "next");
@@ -270,7 +270,7 @@ CAF_TEST(
     [](const gd::failure&, context& ctx) {
     return gd::next(ship, ctx.state).after(1h);
     });
-  CAF_CHECK(by_handler.what == verb::later);
+  CAF_CHECK(by_handler.what == write_kind::later);
   CAF_CHECK_EQUAL(by_handler.failure.value_or(""), "no stock"s);
 }
 
@@ -294,7 +294,7 @@ CAF_TEST(a next that is due later needs a delay and a step that runs) {
               [](context& ctx) { return gd::next(ship, ctx.state).after(1h); })
         .final(ship);
   auto row = gd::run{held(std::move(resting))}.execute();
-  CAF_CHECK(row->what == verb::stop);
+  CAF_CHECK(row->what == write_kind::stop);
   CAF_CHECK_EQUAL(row->reason,
                   "outcome next of step collect: no function runs in step ship "
                   "of Order v3: expected no delay"s);
@@ -304,7 +304,7 @@ CAF_TEST(await takes one name or several however they are given) {
   using names = std::vector<std::string>;
   auto check = [this](auto step, std::string first, names others) {
     auto row = run(step);
-    CAF_CHECK(row.what == verb::await);
+    CAF_CHECK(row.what == write_kind::await);
     CAF_CHECK_EQUAL(row.awaits, first);
     CAF_CHECK(row.awaits_also == others);
   };
@@ -468,13 +468,13 @@ CAF_TEST(a step that fails is run again as often as its machine says and then
       CAF_CHECK(once.failed());
       CAF_CHECK_EQUAL(row.failure.value_or(""), "no stock");
       if (failures < 3) {
-        CAF_CHECK(row.what == verb::replay);
+        CAF_CHECK(row.what == write_kind::replay);
         CAF_CHECK_EQUAL(row.state, picked.state);
         auto full = std::min(400'000 << failures, 1'000'000);
         CAF_CHECK_GREATER_OR_EQUAL(row.delay_us, full / 2 - 1'000);
         CAF_CHECK_LESS_OR_EQUAL(row.delay_us, full);
       } else {
-        CAF_CHECK(row.what == verb::stop);
+        CAF_CHECK(row.what == write_kind::stop);
         CAF_CHECK_EQUAL(row.reason,
                         handled ? "no stock after " + std::to_string(failures)
                                 : "no stock"s);
@@ -511,26 +511,26 @@ CAF_TEST(what is declared not to be retried
   };
   receive("paid", R"({"amount": "five"})");
   picked.attempt = 0;
-  CAF_CHECK(ends_as(throws(std::runtime_error{"no"})) == verb::replay);
-  CAF_CHECK(ends_as(throws(std::runtime_error{"no"}), 1) == verb::stop);
-  CAF_CHECK(ends_as(throws("text")) == verb::replay);
-  CAF_CHECK(ends_as(throws(declined{"no"})) == verb::stop);
-  CAF_CHECK(ends_as(throws(declined_for_good{"no"})) == verb::stop);
-  CAF_CHECK(ends_as(throws(5)) == verb::stop);
-  CAF_CHECK(ends_as([](context&) { return impossible(); }) == verb::stop);
+  CAF_CHECK(ends_as(throws(std::runtime_error{"no"})) == write_kind::replay);
+  CAF_CHECK(ends_as(throws(std::runtime_error{"no"}), 1) == write_kind::stop);
+  CAF_CHECK(ends_as(throws("text")) == write_kind::replay);
+  CAF_CHECK(ends_as(throws(declined{"no"})) == write_kind::stop);
+  CAF_CHECK(ends_as(throws(declined_for_good{"no"})) == write_kind::stop);
+  CAF_CHECK(ends_as(throws(5)) == write_kind::stop);
+  CAF_CHECK(ends_as([](context&) { return impossible(); }) == write_kind::stop);
   CAF_CHECK(ends_as([](context&) -> gd::outcome {
               return gd::next(parcel_phase::ship, payment{});
             })
-            == verb::stop); // of another type
+            == write_kind::stop); // of another type
   CAF_CHECK(ends_as([](context& ctx) -> gd::outcome {
               return ctx.at(foreign_phase::collect) ? gd::done() : gd::stop("");
             })
-            == verb::stop); // of another enum
+            == write_kind::stop); // of another enum
   CAF_CHECK(ends_as([](context& ctx) -> gd::outcome {
               ctx.take<payment>("paid");
               return gd::done();
             })
-            == verb::stop);
+            == write_kind::stop);
 }
 
 CAF_TEST(a step says itself how often it is run and a limit is tried again) {
@@ -547,9 +547,9 @@ CAF_TEST(a step says itself how often it is run and a limit is tried again) {
     gd::run once{std::make_shared<gd::held_row>(of, picked, lease, bounds)};
     return once.fail(gd::failure{"took longer"})->what;
   };
-  CAF_CHECK(after("collect", 0) == verb::replay);
-  CAF_CHECK(after("collect", 1) == verb::stop);
-  CAF_CHECK(after("ship", 0) == verb::stop);
+  CAF_CHECK(after("collect", 0) == write_kind::replay);
+  CAF_CHECK(after("collect", 1) == write_kind::stop);
+  CAF_CHECK(after("ship", 0) == write_kind::stop);
   CAF_CHECK(of->handler_to == std::vector<std::string>{});
 }
 
@@ -627,7 +627,7 @@ CAF_TEST(the handler gets the state as picked and the whole context) {
 CAF_TEST(without a handler the instance stops with the reason) {
   auto row = run(
     [](context&) -> gd::outcome { throw std::runtime_error{"no stock"}; });
-  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(row.what == write_kind::stop);
   CAF_CHECK_EQUAL(row.reason, "no stock"s);
   CAF_CHECK(under_test->failed());
 }
@@ -642,7 +642,7 @@ CAF_TEST(a handler that throws fails the instance and both reasons are named) {
     auto row = run(
       [](context&) -> gd::outcome { throw std::runtime_error{"no stock"}; },
       thrower);
-    CAF_CHECK(row.what == verb::stop);
+    CAF_CHECK(row.what == write_kind::stop);
     CAF_CHECK(contains(row.reason, "no stock"));
     CAF_CHECK(contains(row.reason, "no idea"));
   }
@@ -653,7 +653,7 @@ CAF_TEST(
   auto row = run(
     [](context&) -> gd::outcome { throw std::runtime_error{"no stock"}; },
     [](const gd::failure&, context&) { return impossible(); });
-  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(row.what == write_kind::stop);
   CAF_CHECK(contains(row.reason, "no stock"));
   CAF_CHECK(contains(row.reason, "vanish"));
 }
@@ -738,7 +738,7 @@ CAF_TEST(a state or result over its bound counts as an exception of the step) {
                      "at most 50 bytes"));
   auto row = run(
     [&](context&) { return gd::next(parcel_phase::ship, with_note(62)); });
-  CAF_CHECK(row.what == verb::next);
+  CAF_CHECK(row.what == write_kind::next);
   // Five blanks fewer than PostgreSQL prints.
   CAF_CHECK_EQUAL(row.state.size(), 95u);
 }
@@ -795,7 +795,7 @@ CAF_TEST(a stored state that does not decode fails the instance
     return gd::replay(ctx.state);
   });
   CAF_CHECK(!called);
-  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(row.what == write_kind::stop);
   CAF_CHECK(contains(row.reason, "$.number"));
   CAF_CHECK(contains(row.reason, "Order v3"));
   CAF_CHECK(row.state.empty());
@@ -814,7 +814,7 @@ CAF_TEST(a stored step that the machine does not have fails the instance) {
                  [](const gd::failure&, context& ctx) {
     return gd::replay(ctx.state);
   });
-  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(row.what == write_kind::stop);
   CAF_CHECK(contains(row.reason, "packing"));
   CAF_CHECK(contains(row.reason, "collect|ship"));
 }
@@ -922,7 +922,7 @@ CAF_TEST(a handler has an empty inbox and its outcome consumes nothing) {
     CAF_CHECK(ctx.peek_all("paid").empty());
     return gd::await("paid", ctx.state);
     });
-  CAF_CHECK(row.what == verb::await);
+  CAF_CHECK(row.what == write_kind::await);
   CAF_CHECK(row.consumed.empty());
   CAF_CHECK(row.seen.empty());
 }
@@ -937,7 +937,7 @@ CAF_TEST(an outcome that cannot be carried out consumes nothing) {
     [](const gd::failure&, context& ctx) {
     return gd::next(parcel_phase::ship, ctx.state);
   });
-  CAF_CHECK(row.what == verb::next);
+  CAF_CHECK(row.what == write_kind::next);
   CAF_CHECK(row.consumed.empty());
 }
 
@@ -963,14 +963,14 @@ CAF_TEST(
   CAF_REQUIRE(row);
   CAF_CHECK(under_test->failed());
   CAF_CHECK(contains(reason, "too odd"));
-  CAF_CHECK(row->what == verb::next);
+  CAF_CHECK(row->what == write_kind::next);
   CAF_CHECK(row->consumed.empty());
   CAF_CHECK(contains(row->state, "\"number\":7"));
 
   // The handler's as well: the end, and it names both.
   row = under_test->refused({gd::errc::rejected, "odd again", "22P05"});
   CAF_REQUIRE(row);
-  CAF_CHECK(row->what == verb::stop);
+  CAF_CHECK(row->what == write_kind::stop);
   CAF_CHECK(contains(row->reason, "too odd"));
   CAF_CHECK(contains(row->reason, "odd again"));
 
@@ -982,7 +982,7 @@ CAF_TEST(a refused outcome without a handler fails the instance) {
   run([](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); });
   auto row = under_test->refused({gd::errc::rejected, "too odd", "22P05"});
   CAF_REQUIRE(row);
-  CAF_CHECK(row->what == verb::stop);
+  CAF_CHECK(row->what == write_kind::stop);
   CAF_CHECK(contains(row->reason, "too odd"));
 }
 
@@ -995,7 +995,7 @@ CAF_TEST(a refused outcome of the handler is the end) {
   });
   auto row = under_test->refused({gd::errc::rejected, "too odd", "22P05"});
   CAF_REQUIRE(row);
-  CAF_CHECK(row->what == verb::stop);
+  CAF_CHECK(row->what == write_kind::stop);
   CAF_CHECK(contains(row->reason, "no stock"));
   CAF_CHECK(contains(row->reason, "too odd"));
   CAF_CHECK_EQUAL(calls, 1);
@@ -1224,7 +1224,7 @@ CAF_TEST(an asynchronous step says what it needs where there are no actors) {
   CAF_CHECK(built.find_step("collect")->limit() == gd::default_async_limit);
   CAF_CHECK(!built.find_step("ship")->limit());
   auto row = std::move(*gd::run{held(std::move(built))}.execute());
-  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(row.what == write_kind::stop);
   CAF_CHECK_EQUAL(row.reason, "step collect of Order v3 is asynchronous: it "
                               "needs an engine of gd::actors"s);
 }

@@ -20,7 +20,7 @@ using gd::errc;
 
 namespace {
 
-constexpr auto look = "silent_sessions | ";
+constexpr auto probe = "silent_sessions | ";
 constexpr auto end = "end_silent_session | ";
 
 struct fixture : gd::test::swept_database {
@@ -39,12 +39,12 @@ CAF_TEST_FIXTURE_SCOPE(session_sweep_tests, fixture)
 
 CAF_TEST(who is silent gets another heartbeat) {
   db.add_silent_node("b/0", stopped.pid());
-  CAF_CHECK_EQUAL(round(sweep), look);
+  CAF_CHECK_EQUAL(round(sweep), probe);
   CAF_CHECK_EQUAL(here.leases.pause(30s, now).count(), 20'000);
   now += 20s - 1ms;
-  CAF_CHECK_EQUAL(round(sweep), look);
+  CAF_CHECK_EQUAL(round(sweep), probe);
   now += 1ms;
-  CAF_CHECK_EQUAL(round(sweep), look + ""s + end);
+  CAF_CHECK_EQUAL(round(sweep), probe + ""s + end);
   db.wait_until("select count(*) from pg_stat_activity where pid = "
                   + std::to_string(stopped.pid()),
                 "0");
@@ -58,9 +58,9 @@ CAF_TEST(whoever has been cut off itself waits for as long again) {
   round(sweep);
   now += 20s;
   sweep.forget();
-  CAF_CHECK_EQUAL(round(sweep), look);
+  CAF_CHECK_EQUAL(round(sweep), probe);
   now += 20s;
-  CAF_CHECK_EQUAL(round(sweep), look + ""s + end);
+  CAF_CHECK_EQUAL(round(sweep), probe + ""s + end);
 }
 
 CAF_TEST(a session that cannot be ended is told once) {
@@ -73,8 +73,8 @@ CAF_TEST(a session that cannot be ended is told once) {
   auto by_other = std::make_unique<gd::pq::connection>(how_to);
   CAF_REQUIRE(by_other->wait_ready());
   engine = by_other.get();
-  CAF_CHECK_EQUAL(round(sweep), look);
-  CAF_CHECK_EQUAL(round(sweep), look);
+  CAF_CHECK_EQUAL(round(sweep), probe);
+  CAF_CHECK_EQUAL(round(sweep), probe);
   auto told_of = all<events::sessions_not_ended>();
   CAF_REQUIRE_EQUAL(told_of.size(), 1u);
   CAF_CHECK_EQUAL(told_of.front().node, "silent");
@@ -87,7 +87,7 @@ CAF_TEST(an attempt that fails is told and not the end of the round) {
   round(sweep);
   now += 20s;
   fail("end_silent_session", errc::busy);
-  CAF_CHECK_EQUAL(round(sweep), look + ""s + end + end);
+  CAF_CHECK_EQUAL(round(sweep), probe + ""s + end + end);
   CAF_CHECK_EQUAL(all<events::sweep_failed>().size(), 2u);
   CAF_CHECK(all<events::sessions_ended>().empty());
   CAF_CHECK_EQUAL(lives(), "1");

@@ -76,13 +76,13 @@ CAF_TEST(what is given back is free for all and what one alone wants is not
   room.open(1'000);
   CAF_CHECK(room.take(1, 5'000));
   CAF_CHECK(!room.take(2, 1));
-  room.give_back(1, 5'000);
+  room.release(1, 5'000);
   CAF_CHECK(room.take(2, 500));
-  room.give_back(2, 5'000); // not more than it had
+  room.release(2, 5'000); // not more than it had
   CAF_CHECK(room.take(1, 700));
   CAF_MESSAGE("opened again, nobody has anything, and nobody gives it back");
   room.open(1'000);
-  room.give_back(1, 700);
+  room.release(1, 700);
   CAF_CHECK(room.take(1, 700));
   CAF_CHECK(!room.take(1, 100));
 }
@@ -104,14 +104,14 @@ CAF_TEST(random takers keep the room and get all of it back) {
       }
     } else if (!taken.empty()) {
       std::swap(taken[random() % taken.size()], taken.back());
-      room.give_back(taken.back().first, taken.back().second);
+      room.release(taken.back().first, taken.back().second);
       sum -= taken.back().second;
       taken.pop_back();
     }
     CAF_REQUIRE_LESS_OR_EQUAL(sum, size);
   }
   for (auto& [who, bytes] : taken)
-    room.give_back(who, bytes);
+    room.release(who, bytes);
   CAF_CHECK(room.take(1, 2 * size)); // it is empty
 }
 

@@ -74,7 +74,7 @@ struct fixture {
   /// What comes of one poll: pick follows pick as long as there may be more.
   ids poll(gd::turn& turn, std::int32_t want, int* count = nullptr) {
     now += 1s;
-    turn.look_everywhere();
+    turn.scan_everything();
     ids got;
     for (int i = 0; i < 200; ++i) {
       auto report = once(turn, want);
@@ -272,7 +272,7 @@ CAF_TEST(a row that makes each pick fail is failed and the queue goes on) {
                   {machine}));
       auto turn = make_turn();
       ids got;
-      std::vector<gd::careful_picks::accused> told;
+      std::vector<gd::pick_bisection::accused> told;
       for (int i = 0; i < 60 && (got.size() < 69 || told.empty()); ++i) {
         now += 100ms;
         auto report = once(turn, 100);
@@ -436,7 +436,7 @@ CAF_TEST(
             {code});
   };
   auto run = [&] {
-    std::vector<gd::careful_picks::accused> told;
+    std::vector<gd::pick_bisection::accused> told;
     for (int i = 0; i < 10; ++i) {
       now += 500ms;
       if (auto work = turn.begin(10, now)) {
@@ -482,7 +482,7 @@ struct driver {
   fixture& with;
   gd::turn turn = with.make_turn();
   std::set<std::int64_t> got{};
-  std::vector<gd::careful_picks::accused> told{};
+  std::vector<gd::pick_bisection::accused> told{};
   int transactions = 0;
   bool look = true;
   clock_type::time_point poll_at = with.now;
@@ -493,7 +493,7 @@ struct driver {
     while (got.size() < goal && with.now < began + most) {
       if (with.now >= poll_at) {
         look = true;
-        turn.look_everywhere();
+        turn.scan_everything();
         poll_at = with.now + 1s;
       }
       auto work = turn.begin(look ? 8 : 0, with.now);
@@ -675,28 +675,28 @@ CAF_TEST(long states are shown until there is no more room) {
   auto turn = make_turn();
   auto report = once(turn, 100);
   CAF_REQUIRE_EQUAL(report.picked.size(), 15u);
-  std::size_t hidden = 0;
+  std::size_t unloaded = 0;
   for (const auto& x : report.picked) {
-    hidden += !x.shown;
+    unloaded += !x.shown;
     CAF_CHECK_EQUAL(x.state.empty(), !x.shown);
     if (!x.shown)
       turn.show({x.id, report.token});
   }
-  CAF_CHECK_EQUAL(hidden, 12u);
+  CAF_CHECK_EQUAL(unloaded, 12u);
   CAF_CHECK(!turn.begin(0, now)); // no room
   report = once(turn, 0, 1'200'000);
   CAF_CHECK_EQUAL(report.shown_rows.size(), 3u);
-  CAF_CHECK_EQUAL(report.still_hidden.size(), 9u);
+  CAF_CHECK_EQUAL(report.still_unloaded.size(), 9u);
   for (const auto& x : report.shown_rows) {
     CAF_REQUIRE(x.content);
     CAF_CHECK_EQUAL(x.content->state->size(), 500'009u);
   }
   CAF_MESSAGE("one at least, whatever the room");
-  turn.show(report.still_hidden.front());
+  turn.show(report.still_unloaded.front());
   CAF_CHECK_EQUAL(once(turn, 0, 1).shown_rows.size(), 1u);
   CAF_MESSAGE("and not one whose lease is somebody else's");
   db.rows("update gen_durable set locked_by = 'other/1/1'");
-  turn.show(report.still_hidden.back());
+  turn.show(report.still_unloaded.back());
   report = once(turn, 0, 1);
   CAF_REQUIRE_EQUAL(report.shown_rows.size(), 1u);
   CAF_CHECK(!report.shown_rows.front().content);

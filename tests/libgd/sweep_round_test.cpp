@@ -34,7 +34,7 @@ struct probe : gd::sweep {
 
   std::string log;
   int units = 0;
-  bool looks = false;
+  bool prepares = false;
   bool finds = false;
   bool ends_round = false;
 
@@ -49,13 +49,13 @@ struct probe : gd::sweep {
     return {.last = ends_round};
   }
 
-  void look(gd::pq::unit& work) override {
-    if (looks)
+  void prepare(gd::pq::unit& work) override {
+    if (prepares)
       ask(work, store::open_crashes());
   }
-  void looked(const gd::pq::reply& reply, clock::time_point) override {
-    if (looks)
-      log += "looked " + std::to_string(reply.results.at(at_).size()) + ' ';
+  void prepared(const gd::pq::reply& reply, clock::time_point) override {
+    if (prepares)
+      log += "prepared " + std::to_string(reply.results.at(at_).size()) + ' ';
   }
   next begin(clock::time_point) override {
     log += "begin ";
@@ -105,20 +105,20 @@ CAF_TEST(one begins when the one before has ended) {
   CAF_CHECK_EQUAL(third->log, "begin ok ");
 }
 
-CAF_TEST(those behind the first look together when that has ended) {
+CAF_TEST(those behind the first prepare together when that has ended) {
   db.rows("insert into gen_durable_crashes (process, instance_id, known, open) "
           "values (1, 99, true, true)");
   first->units = 1;
-  second->looks = third->looks = true;
+  second->prepares = third->prepares = true;
   third->units = 1;
   CAF_CHECK_EQUAL(whole(round),
                   "open_crashes | open_crashes open_crashes | open_crashes | ");
-  CAF_CHECK_EQUAL(second->log, "looked 1 begin ");
-  CAF_CHECK_EQUAL(third->log, "looked 1 begin ok ");
+  CAF_CHECK_EQUAL(second->log, "prepared 1 begin ");
+  CAF_CHECK_EQUAL(third->log, "prepared 1 begin ok ");
 }
 
-CAF_TEST(a look that fails ends the round and is told) {
-  second->looks = true;
+CAF_TEST(a probe that fails ends the round and is told) {
+  second->prepares = true;
   fail("open_crashes", errc::busy);
   CAF_CHECK_EQUAL(whole(round), "open_crashes | ");
   CAF_CHECK_EQUAL(second->log, "");

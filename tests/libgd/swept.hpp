@@ -82,11 +82,11 @@ struct swept_database : opened_database {
   std::string round(sweep& x) {
     x.start(now);
     std::string out;
-    pq::unit look{{}, false};
-    x.look(look);
-    if (!look.calls.empty()) {
-      out += names(look) + "| ";
-      x.looked(answer(look), now);
+    pq::unit preparation{{}, false};
+    x.prepare(preparation);
+    if (!preparation.calls.empty()) {
+      out += names(preparation) + "| ";
+      x.prepared(answer(preparation), now);
     }
     auto what = x.begin(now);
     while (what.work) {
@@ -124,7 +124,7 @@ struct swept_database : opened_database {
 
   /// Nobody is known to have locked a row, for long enough.
   void know_locks() {
-    here.leases.looked({}, false, now);
+    here.leases.probed({}, false, now);
     now += here.leases.pause(std::chrono::seconds{3}, now);
   }
 };

@@ -758,7 +758,7 @@ gd::store::outcome_row parking(std::int64_t id) {
   gd::store::outcome_row x;
   x.id = id;
   x.token = "node/1/1";
-  x.what = gd::store::verb::await;
+  x.what = gd::store::write_kind::await;
   x.state = R"({"n": 2})";
   x.awaits = "paid";
   return x;

@@ -193,7 +193,7 @@ struct fixture : gd::test::opened_database {
   static store::outcome_row next(std::int64_t id) {
     return {.id = id,
             .token = "node/1/1",
-            .what = store::verb::next,
+            .what = store::write_kind::next,
             .step = "pay",
             .state = R"({"n": 2})",
             .has_history = true};

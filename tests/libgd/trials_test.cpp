@@ -24,7 +24,7 @@ namespace {
 constexpr auto never = trials::clock::time_point::max();
 
 struct fixture {
-  std::shared_ptr<gd::isolation> suspects = std::make_shared<gd::isolation>();
+  std::shared_ptr<gd::quarantine> suspects = std::make_shared<gd::quarantine>();
   trials under_test{{.heartbeat = 20s, .lease = 60s, .suspects = suspects}};
   trials::clock::time_point now{1h};
   gd::lease_ptr under = lease(7);
@@ -39,8 +39,8 @@ struct fixture {
 
   /// A suspect with so many trials on its row is to run alone.
   void take(std::int32_t noted = 2) {
-    suspects->look("default", now);
-    CAF_REQUIRE(suspects->looked("default", {{under->id, 9}}, now));
+    suspects->begin_pick("default", now);
+    CAF_REQUIRE(suspects->picked("default", {{under->id, 9}}, now));
     under_test.add(under, noted);
   }
 

@@ -35,13 +35,13 @@ namespace store = gd::store;
 
 using gd::test::session;
 using store::outcome_row;
-using store::verb;
+using store::write_kind;
 using verdict = gd::turn::flushed::verdict;
 using clock_type = gd::turn::clock;
 using ids = std::vector<std::int64_t>;
 
 gd::turn make_turn(std::size_t rows = 500, std::size_t bytes = 8 << 20,
-                   std::size_t flights = 1) {
+                   std::size_t transactions = 1) {
   return gd::turn{{.queue = "default",
                    .incarnation = "node/1",
                    .first_pick = 7,
@@ -49,14 +49,14 @@ gd::turn make_turn(std::size_t rows = 500, std::size_t bytes = 8 << 20,
                    .lease = 60s,
                    .rows = rows,
                    .bytes = bytes,
-                   .flights = flights}};
+                   .transactions = transactions}};
 }
 
 outcome_row next_row(std::int64_t id, std::string state = R"({"n": 2})") {
   outcome_row row;
   row.id = id;
   row.token = "node/1/1";
-  row.what = verb::next;
+  row.what = write_kind::next;
   row.step = "ship";
   row.state = std::move(state);
   return row;
@@ -66,7 +66,7 @@ outcome_row done_row(std::int64_t id, std::string token = "node/1/1") {
   outcome_row row;
   row.id = id;
   row.token = std::move(token);
-  row.what = verb::done;
+  row.what = write_kind::done;
   row.result = "{}";
   return row;
 }
@@ -181,7 +181,7 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   turn = make_turn();
   turn.add(next_row(1));
   auto parked = next_row(2);
-  parked.what = verb::await;
+  parked.what = write_kind::await;
   turn.add(parked);
   work = begin(turn, 5);
   CAF_CHECK_EQUAL(names(work), "flush_next flush recheck pick"s);
@@ -193,7 +193,7 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   turn.add(next_row(1));
   turn.add(done_row(2));
   auto goes_on = next_row(3);
-  goes_on.what = verb::advance;
+  goes_on.what = write_kind::advance;
   turn.add(goes_on);
   turn.add(done_row(4));
   auto consumes = next_row(5);
@@ -558,9 +558,9 @@ CAF_TEST(a second transaction goes beside one only if it is worth it) {
   turn.add(next_row(1));
   auto first = turn.begin(5, now);
   CAF_REQUIRE(first);
-  CAF_CHECK_EQUAL(first->flight, 0u);
+  CAF_CHECK_EQUAL(first->transaction, 0u);
   CAF_CHECK_EQUAL(turn.wanted(), 5);
-  for (std::size_t i = 1; i < gd::turn::settings{}.worth_a_flight; ++i)
+  for (std::size_t i = 1; i < gd::turn::settings{}.worth_a_transaction; ++i)
     turn.add(next_row(1 + static_cast<std::int64_t>(i)));
   CAF_CHECK(!turn.begin(5, now));
   CAF_CHECK(turn.due(now) == clock_type::time_point::max());
@@ -568,7 +568,7 @@ CAF_TEST(a second transaction goes beside one only if it is worth it) {
   CAF_CHECK(turn.due(now) <= now);
   auto second = turn.begin(3, now);
   CAF_REQUIRE(second);
-  CAF_CHECK_EQUAL(second->flight, 1u);
+  CAF_CHECK_EQUAL(second->transaction, 1u);
   CAF_CHECK_EQUAL(names(second->work), "flush_next pick"s);
   CAF_CHECK_EQUAL(turn.wanted(), 8);
   CAF_CHECK(!turn.begin(5, now)); // there is no third
@@ -782,7 +782,7 @@ CAF_TEST(a second transaction picks beside one while picks take all they want) {
   CAF_CHECK(!turn.begin(enough - 1, now));
   auto second = turn.begin(enough, now);
   CAF_REQUIRE(second);
-  CAF_CHECK_EQUAL(second->flight, 1u);
+  CAF_CHECK_EQUAL(second->transaction, 1u);
   CAF_CHECK_EQUAL(names(second->work), "pick"s);
   CAF_CHECK(turn.finish(0, engine->run(first->work), now).full);
   CAF_CHECK_EQUAL(turn.finish(1, engine->run(second->work), now).picked.size(),
@@ -840,7 +840,7 @@ CAF_TEST(
                     "= 'executing') - interval '3 s'"));
   CAF_MESSAGE("everywhere");
   CAF_CHECK_EQUAL(once(turn, 10).picked.size(), 0u);
-  turn.look_everywhere();
+  turn.scan_everything();
   CAF_CHECK_EQUAL(once(turn, 10).picked.size(), 4u);
 }
 
@@ -927,14 +927,14 @@ CAF_TEST(suspects that are picked one by one are no more than may run at once) {
           "one'; end $$; create trigger refuse before update on gen_durable "
           "for each row when (new.step = 'poison' and new.status = "
           "'executing') execute function refuse()");
-  auto isolation = std::make_shared<gd::isolation>();
-  isolation->enter("default", 16, 20s, [] {}); // two at once
+  auto quarantine = std::make_shared<gd::quarantine>();
+  quarantine->enter("default", 16, 20s, [] {}); // two at once
   auto turn = gd::turn{{.queue = "default",
                         .incarnation = "node/1",
                         .machines = {{"Order", 1}},
-                        .suspects = isolation}};
+                        .suspects = quarantine}};
   ids got;
-  std::map<std::int64_t, gd::careful_picks::fate> told;
+  std::map<std::int64_t, gd::pick_bisection::fate> told;
   auto run = [&] {
     for (int i = 0; i < 20; ++i) {
       now += 200ms;
@@ -952,11 +952,11 @@ CAF_TEST(suspects that are picked one by one are no more than may run at once) {
   run();
   CAF_CHECK_EQUAL(got.size(), 2u);
   CAF_CHECK(!told.empty());
-  CAF_CHECK(told.begin()->second == gd::careful_picks::fate::failed);
+  CAF_CHECK(told.begin()->second == gd::pick_bisection::fate::failed);
   CAF_MESSAGE("others follow when these have ended");
   for (int i = 0; i < 3; ++i) {
     for (auto id : got)
-      isolation->ended(id, false);
+      quarantine->ended(id, false);
     run();
   }
   std::sort(got.begin(), got.end());
@@ -1012,7 +1012,7 @@ CAF_TEST(in a mixture each outcome gets its own answer and row) {
   turn.add(done_row(rows[2]), 2);
   turn.add(next_row(rows[3]), 3);
   auto goes_on = next_row(rows[4]);
-  goes_on.what = verb::advance;
+  goes_on.what = write_kind::advance;
   turn.add(goes_on, 4);
   turn.add(done_row(rows[5]), 5);
   turn.add(done_row(1'000'000), 6); // deleted

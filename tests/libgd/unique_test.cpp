@@ -33,7 +33,7 @@ namespace {
 namespace store = gd::store;
 
 using gd::test::session;
-using store::verb;
+using store::write_kind;
 using verdict = gd::turn::flushed::verdict;
 using scope = std::vector<std::string>;
 
@@ -77,7 +77,7 @@ struct fixture : gd::test::engine_database {
       {status, key, in}));
   }
 
-  static store::outcome_row outcome(std::int64_t id, verb what,
+  static store::outcome_row outcome(std::int64_t id, write_kind what,
                                     bool may_collide) {
     store::outcome_row x;
     x.id = id;
@@ -180,8 +180,9 @@ CAF_TEST(whether a row holds its key says its status whoever writes it) {
   CAF_MESSAGE("the library, with what a step makes");
   std::size_t made = 0;
   for (const auto& in : scopes)
-    for (auto what : {verb::next, verb::replay, verb::await, verb::done,
-                      verb::stop, verb::release}) {
+    for (auto what :
+         {write_kind::next, write_kind::replay, write_kind::await,
+          write_kind::done, write_kind::stop, write_kind::release}) {
       auto id = row("executing", "key " + std::to_string(++made), in);
       work.add(std::make_unique<store::outcome_row>(outcome(id, what, true)));
     }
@@ -448,15 +449,18 @@ CAF_TEST(naively one row that returns aborts the outcomes of all) {
 
 CAF_TEST(an outcome that collides is told the winner and hurts nobody) {
   struct sample {
-    verb what;
+    write_kind what;
     std::string status;
   };
   for (const auto& [what, status] :
-       {sample{verb::next, "runnable"}, sample{verb::replay, "runnable"},
-        sample{verb::release, "runnable"},
-        sample{verb::await, "awaiting_signal"}, sample{verb::done, "done"},
-        sample{verb::park, "awaiting_signal"}, sample{verb::finish, "done"},
-        sample{verb::stop, "failed"}}) {
+       {sample{write_kind::next, "runnable"},
+        sample{write_kind::replay, "runnable"},
+        sample{write_kind::release, "runnable"},
+        sample{write_kind::await, "awaiting_signal"},
+        sample{write_kind::done, "done"},
+        sample{write_kind::park, "awaiting_signal"},
+        sample{write_kind::finish, "done"},
+        sample{write_kind::stop, "failed"}}) {
     CAF_MESSAGE("by " << store::to_string(what));
     db.rows("truncate gen_durable cascade");
     auto in = "{" + status + "}";
@@ -499,9 +503,9 @@ CAF_TEST(an outcome waits alone for an uncommitted insert of its key) {
     auto theirs = stranger.scalar(
       "insert into gen_durable (fsm, step, unique_key, unique_scope) values "
       "('Order', 'collect', 'k', '{runnable}') returning id");
-    work.add(outcome(mine, verb::next, true));
-    work.add(outcome(same_scope, verb::next, true));
-    work.add(outcome(innocent, verb::next, false));
+    work.add(outcome(mine, write_kind::next, true));
+    work.add(outcome(same_scope, write_kind::next, true));
+    work.add(outcome(innocent, write_kind::next, false));
     auto rows = flush(2);
     CAF_REQUIRE_EQUAL(rows.size(), 2u);
     for (const auto& x : rows)
@@ -538,7 +542,7 @@ CAF_TEST(picks go on beside outcomes that a stranger holds up) {
                 "'{runnable}' from generate_series(1, $1::int) n",
                 {std::to_string(held)});
   for (int i = 1; i <= held; ++i)
-    work.add(outcome(i, verb::next, true));
+    work.add(outcome(i, write_kind::next, true));
   std::size_t ended = 0;
   std::size_t picked = 0;
   std::chrono::nanoseconds waited{0};

@@ -42,7 +42,7 @@ using gd::test::session;
 using gd::test::sql_error;
 using gd::test::text;
 using store::outcome_row;
-using store::verb;
+using store::write_kind;
 
 struct order {
   int n = 0;
@@ -166,7 +166,7 @@ struct fixture : gd::test::opened_database {
   /// Writes an outcome of its step under the token that it has.
   std::vector<store::flushed_row> flush(pq::connection& on, std::int64_t id,
                                         bool alone = true) {
-    outcome_row row{.id = id, .token = "node/1/1", .what = verb::next};
+    outcome_row row{.id = id, .token = "node/1/1", .what = write_kind::next};
     row.step = "ship";
     row.state = R"({"n": 9})";
     row.has_history = true;

@@ -68,9 +68,10 @@ struct fixture {
   }
 
   /// Those that go on; those that came too early are negative.
-  ids end_pick(std::uint64_t ended, bool left_some, std::uint64_t next = none) {
+  ids end_pick(std::uint64_t ended, bool has_backlog,
+               std::uint64_t next = none) {
     ids out;
-    for (const auto& x : under_test.end_pick(ended, left_some, next))
+    for (const auto& x : under_test.end_pick(ended, has_backlog, next))
       for (auto id : of(x.rows))
         out.push_back(x.too_early ? -id : id);
     return out;
@@ -78,7 +79,7 @@ struct fixture {
 
   ids begin_all() {
     ids out;
-    while (under_test.any_ahead())
+    while (under_test.any_prefetched())
       out.push_back(under_test.take_next()->under()->id);
     return out;
   }
@@ -191,16 +192,16 @@ CAF_TEST(all that were picked go back but for what is on trial) {
   CAF_CHECK_EQUAL(under_test.count(reason::trial), 1u);
   CAF_CHECK_EQUAL(under_test.count(reason::pick), 1u);
   under_test.add(row(8), reason::content);
-  auto hidden = under_test.take({8, "node/1/1"});
-  under_test.add(hidden, reason::content);
-  CAF_CHECK_EQUAL(of(under_test.take_picked(hidden->under())), ids{});
+  auto unloaded = under_test.take({8, "node/1/1"});
+  under_test.add(unloaded, reason::content);
+  CAF_CHECK_EQUAL(of(under_test.take_picked(unloaded->under())), ids{});
   CAF_CHECK(under_test.contains({8, "node/1/1"}));
 }
 
 CAF_TEST(a row that waits for its trial is taken once) {
   CAF_CHECK(!under_test.take_trial());
   add({1}, reason::trial);
-  CAF_CHECK(!under_test.any_ahead());
+  CAF_CHECK(!under_test.any_prefetched());
   auto x = under_test.take_trial();
   CAF_REQUIRE(x);
   CAF_CHECK_EQUAL(x->under()->id, 1);

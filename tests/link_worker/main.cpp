@@ -32,7 +32,7 @@ struct config : caf::actor_system_config {
 
 void print(const gd::event& what) {
   if (auto* x = std::get_if<gd::events::engine_joined>(&what))
-    std::printf("joined %s %zu\n", x->node.c_str(), x->stands);
+    std::printf("joined %s %zu\n", x->node.c_str(), x->resumed);
   else if (auto* y = std::get_if<gd::events::engine_lost>(&what))
     std::printf("lost %s\n", y->why.c_str());
   else if (auto* z = std::get_if<gd::events::step_started>(&what))
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   auto slots = std::atoi(argv[3]);
   auto worker = gd::actors::join(
     sys, addresses, {gd::test::link_machine(argv[1], std::atoi(argv[2]))},
-    {{.name = "default", .slots = slots, .ahead = slots}}, how);
+    {{.name = "default", .slots = slots, .prefetch = slots}}, how);
   if (!worker) {
     std::fprintf(stderr, "%s\n", to_string(worker.error()).c_str());
     return EXIT_FAILURE;

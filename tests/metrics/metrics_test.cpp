@@ -106,8 +106,8 @@ EXAMPLE(turn_ended,
           {"gen_durable_slots_in_use" + of_queue, 4}}})
 EXAMPLE(turn_failed, {events::turn_failed{"mail", {}},
                       {{"gen_durable_turn_failures_total" + of_queue, 1}}})
-EXAMPLE(given_back, {events::given_back{"mail", 6},
-                     {{"gen_durable_given_back_rows_total" + of_queue, 6}}})
+EXAMPLE(rows_released, {events::rows_released{"mail", 6},
+                        {{"gen_durable_released_rows_total" + of_queue, 6}}})
 EXAMPLE(sweep_ended,
         {events::sweep_ended{"all", 5ms},
          {{"gen_durable_sweep_duration_seconds_count{sweep=\"all\"}", 1},
@@ -126,9 +126,9 @@ EXAMPLE(requests_answered,
          {{"gen_durable_requests_total{answer=\"duplicate\",request="
            "\"signal\"}",
            8}}})
-EXAMPLE(peer_cut_off,
-        {events::peer_cut_off{"p", "w", 5},
-         {{"gen_durable_events_total{event=\"peer_cut_off\"}", 5}}})
+EXAMPLE(gateway_connection_cut,
+        {events::gateway_connection_cut{"p", "w", 5},
+         {{"gen_durable_events_total{event=\"gateway_connection_cut\"}", 5}}})
 EXAMPLE(gateway_lost,
         {events::gateway_lost{.times = 2},
          {{"gen_durable_events_total{event=\"gateway_lost\"}", 2}}})
@@ -144,7 +144,7 @@ COUNTED(step_crashed)
 COUNTED(step_over_limit)
 COUNTED(step_returned_late)
 COUNTED(pick_lost)
-COUNTED(pick_recovered)
+COUNTED(lost_pick_released)
 COUNTED(returned)
 COUNTED(row_refused)
 COUNTED(sessions_ended)

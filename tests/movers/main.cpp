@@ -94,13 +94,13 @@ int run_steps(const std::string& where, const std::string& node,
     return EXIT_FAILURE;
   }
   if (patience) {
-    auto place = gd::actors::publish(
+    auto endpoint = gd::actors::publish(
       *engine, {.port = 0, .secret = gd::test::port_secret()});
-    if (!place) {
-      std::fprintf(stderr, "%s\n", to_string(place.error()).c_str());
+    if (!endpoint) {
+      std::fprintf(stderr, "%s\n", to_string(endpoint.error()).c_str());
       return EXIT_FAILURE;
     }
-    std::printf("published at %s\n", place->c_str());
+    std::printf("published at %s\n", endpoint->c_str());
     std::fflush(stdout);
   }
   return engine->run_until_signal() ? EXIT_SUCCESS : EXIT_FAILURE;

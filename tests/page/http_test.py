@@ -332,12 +332,12 @@ class Verbs(Case):
         self.assertIsNotNone(self.ended(job)["ended_at_us"])
 
     def test_what_a_role_may_do(self):
-        """Behind look.sql and operate.sql: all but what takes rights to the tables."""
+        """Behind read.sql and operate.sql: all but what takes rights to the tables."""
         role, engine = f"operates_{os.getpid()}", f"engine_{os.getpid()}"
         for name in (role, engine):
             self.database.sql(f"create role {name} login")
             self.addCleanup(self.database.sql, f"drop owned by {name}; drop role {name}")
-        self.database.grant("look.sql", role)
+        self.database.grant("read.sql", role)
         self.database.grant("operate.sql", role, engine=engine)
         self.database.sql("insert into gen_durable_machines (fsm, version, initial_step, steps, queue) "
                           "values ('Order', 3, 'begin', '{begin,pay}', 'mail')")
@@ -697,7 +697,7 @@ class ReadOnly(Case):
         role = f"looks_{os.getpid()}"
         self.database.sql(f"create role {role} login")
         self.addCleanup(self.database.sql, f"drop owned by {role}; drop role {role}")
-        self.database.grant("look.sql", role)
+        self.database.grant("read.sql", role)
         server = support.Server(self.gdctl, self.database.url_of(role), self.folder, writes=False)
         try:
             for target in LOOKS:

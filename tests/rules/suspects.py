@@ -6,7 +6,7 @@ counts the ends of its process (crashes), and of rows with two or more, suspects
 process runs few at once: one that runs alone when its process ends (a trial) is guilty
 in the end. Processes of the library do that in gd/work/isolation.hpp; here are the
 same rules for hours, killers among innocents, and powers that fail. What is known to
-have been another's doing is charged to nobody else (sql/parts/verdicts.sql,
+have been another's doing is charged to nobody else (sql/parts/crash_charges.sql,
 sql/sweep/exonerate.sql): the end of a process in which a trial was under way, and, when
 a row is convicted, all ends that it is charged with. Exits with an error if an innocent
 row is failed, if a killer is not, or if either takes too long.

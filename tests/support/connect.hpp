@@ -25,7 +25,7 @@ connect(caf::actor_system& sys, const std::string& where,
     return found.error();
   std::lock_guard guard{mutex};
   kept.push_back(std::move(found->connection));
-  return std::move(found->door);
+  return std::move(found->handle);
 }
 
 } // namespace gd::test

@@ -31,14 +31,14 @@ public:
   }
 
   /// Connected to "unix:<path>" or "127.0.0.1:<port>"; see `is_open`.
-  explicit plain_socket(const std::string& place) {
+  explicit plain_socket(const std::string& endpoint) {
     constexpr std::string_view by_path = "unix:";
-    if (place.starts_with(by_path)) {
-      auto at = path_address(place.substr(by_path.size()));
+    if (endpoint.starts_with(by_path)) {
+      auto at = path_address(endpoint.substr(by_path.size()));
       open(at);
     } else {
       auto at = address(static_cast<std::uint16_t>(
-        std::stoi(place.substr(place.rfind(':') + 1))));
+        std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
       open(at);
     }
   }

@@ -40,7 +40,7 @@ double done_of(const gd::job_row& x) {
 }
 
 std::string counts_of(const gd::job_row& x) {
-  return fmt::format("{} looked at, {} {}, {} refused", x.looked_at, x.changed,
+  return fmt::format("{} looked at, {} {}, {} refused", x.examined, x.changed,
                      x.dry_run ? "fit" : "changed", x.refused);
 }
 
@@ -69,7 +69,7 @@ std::string text_of(const std::vector<gd::job_row>& rows) {
                      to_string(x.what) + (x.dry_run ? " (dry run)" : ""),
                      gd::printable(x.which), gd::printable(x.by.value_or("")),
                      state_of(x), fmt::format("{:.0f}%", done_of(x) * 100),
-                     std::to_string(x.looked_at), std::to_string(x.changed),
+                     std::to_string(x.examined), std::to_string(x.changed),
                      std::to_string(x.refused), time_text(x.created_at_us)});
   return table_of(table, "><<<<>>>><");
 }
@@ -158,10 +158,9 @@ int run_job(gd::client& db, std::int64_t job) {
                                : "",
                              gd::printable(*now->last_refusal)));
       return print(
-        fmt::format(
-          "{{\"job\":{},\"looked_at\":{},\"{}\":{},\"refused\":{}}}\n", job,
-          now->looked_at, now->dry_run ? "fit" : "changed", now->changed,
-          now->refused),
+        fmt::format("{{\"job\":{},\"examined\":{},\"{}\":{},\"refused\":{}}}\n",
+                    job, now->examined, now->dry_run ? "fit" : "changed",
+                    now->changed, now->refused),
         now->refused > 0 || now->cancelled ? refused : ok,
         fmt::format("job {} has ended", job));
     }

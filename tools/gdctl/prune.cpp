@@ -37,7 +37,7 @@ public:
   }
 
   void add(const gd::pruned& page) {
-    sum_.looked += page.looked;
+    sum_.examined += page.examined;
     sum_.found += page.found;
     sum_.deleted += page.deleted;
     sum_.refused += page.refused;
@@ -47,7 +47,7 @@ public:
       return;
     shown_ = now;
     complain(fmt::format("{}{} looked at, {} found, {} deleted{}",
-                         terminal_ ? "\r\033[K" : "", sum_.looked, sum_.found,
+                         terminal_ ? "\r\033[K" : "", sum_.examined, sum_.found,
                          sum_.deleted, terminal_ ? "" : "\n"));
     spoken_ = terminal_;
   }
@@ -60,12 +60,12 @@ public:
 
   std::string line() const {
     return fmt::format(
-      "{{\"looked\":{},\"found\":{},\"deleted\":{},\"refused\":{}}}\n",
-      sum_.looked, sum_.found, sum_.deleted, sum_.refused);
+      "{{\"examined\":{},\"found\":{},\"deleted\":{},\"refused\":{}}}\n",
+      sum_.examined, sum_.found, sum_.deleted, sum_.refused);
   }
 
   bool is_empty() const noexcept {
-    return sum_.looked == 0;
+    return sum_.examined == 0;
   }
 
   bool found_nothing() const noexcept {
@@ -164,7 +164,7 @@ void add_prune(CLI::App& app, const globals& global, action& chosen) {
     "be ended\nand begun again at any time. What a transaction holds meanwhile "
     "is left out, and what\nsomething of your own refers to is refused: run it "
     "again. For what machines say\nthemselves (.keep) nobody need run "
-    "it.\nPrints what came of it: {\"looked\": 9000, \"found\": 12, "
+    "it.\nPrints what came of it: {\"examined\": 9000, \"found\": 12, "
     "\"deleted\": 11, \"refused\": 1}.",
     {"gdctl prune --older-than 90d --dry-run",
      "gdctl prune --older-than 30d --machine Checkout --status done"});

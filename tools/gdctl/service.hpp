@@ -78,21 +78,21 @@ send_sound(service& db, std::vector<Request> rows, bool force, F send) {
                         : faults.error());
   if (!faults)
     return answers;
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> positions;
   std::vector<Request> sound;
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (auto& fault = (*faults)[i]) {
       answers[i] = gd::error{gd::errc::invalid_argument, std::move(*fault),
                              std::string{gd::unknown_name}};
     } else {
-      places.push_back(i);
+      positions.push_back(i);
       sound.push_back(std::move(rows[i]));
     }
   if (sound.empty())
     return answers;
   auto sent = send(std::move(sound));
   for (std::size_t i = 0; i < sent.size(); ++i)
-    answers[places[i]] = std::move(sent[i]);
+    answers[positions[i]] = std::move(sent[i]);
   return answers;
 }
 

@@ -73,7 +73,7 @@ bool is_loopback(const host_and_port& x) {
 }
 
 /// The plain end of a tunnel.
-gd::result<void> check_place(std::string_view what, std::string_view text) {
+gd::result<void> check_endpoint(std::string_view what, std::string_view text) {
   auto at = split(text);
   if (at ? is_loopback(*at)
          : text.starts_with('/') && text.size() <= longest_path
@@ -93,7 +93,7 @@ gd::result<void> check_in(const tunnel_in& x) {
                     "an address of this host and a port (0.0.0.0:4712, "
                     "[::]:4712)",
                     x.accept);
-  if (auto ok = check_place("--engine", x.engine); !ok)
+  if (auto ok = check_endpoint("--engine", x.engine); !ok)
     return ok;
   if (x.accept == x.engine)
     return expected("--engine", "another port than --accept has", x.engine);
@@ -112,7 +112,7 @@ gd::result<void> check_out(const tunnel_out& x) {
            || (!at->six && !at->host.empty() && at->host.size() <= longest_host
                && at->host.front() != '-' && has_only(at->host, in_hosts))))
     return expected("--to", "a host and a port (db1.example.org:4712)", x.host);
-  return check_place("--to", x.place);
+  return check_endpoint("--to", x.place);
 }
 
 // -- stunnel ------------------------------------------------------------------
@@ -208,7 +208,7 @@ listen to-{0}
     server {0} {1} ssl crt node.pem ca-file ca.pem verify required verifyhost {0}
 )";
 
-std::string haproxy_place(const std::string& place) {
+std::string haproxy_address(const std::string& place) {
   return place.starts_with('/') ? "unix@" + place : place;
 }
 
@@ -272,9 +272,9 @@ std::string haproxy_cfg(const tunnels& x) {
   if (x.in)
     text += fmt::format(
       haproxy_in, x.in->accept, std::max(1, x.connections / 10),
-      fmt::join(x.in->from, " "), haproxy_place(x.in->engine));
+      fmt::join(x.in->from, " "), haproxy_address(x.in->engine));
   for (const auto& one : x.out) {
-    auto place = haproxy_place(one.place);
+    auto place = haproxy_address(one.place);
     if (place != one.place)
       place += " mode 600";
     text += fmt::format(haproxy_out, one.to, one.host, place);

@@ -51,7 +51,7 @@ using gateway = requests::interface;
 /// Another node's gateway for as long as there is use for it: a handle alone tells
 /// nobody when it goes.
 struct held_gateway {
-  gateway door{};
+  gateway handle{};
   /// The connection ends with its last holder.
   std::shared_ptr<void> connection{};
 };
@@ -128,15 +128,15 @@ struct hint {
 };
 
 /// Rows are due in that queue that this node does not pick at once.
-struct rows_left {
+struct due_backlog {
   std::string queue;
   bool anywhere = false;
 };
 
 /// The gateway of another node, or none.
-struct peer_found {
+struct remote_node_found {
   std::string incarnation;
-  caf::actor door;
+  caf::actor handle;
   std::shared_ptr<void> connection;
 };
 
@@ -159,7 +159,7 @@ struct step_begun {
 /// Plain steps have ended, or a slot may be free: look into the queue of steps.
 struct steps_ended {};
 
-/// Inserts have claimed rows for the receiver: look at the desk.
+/// Inserts have claimed rows for the receiver: collect them from `claim_slots`.
 struct rows_claimed {};
 
 /// A suspect has ended, or a trial begins, ends or may begin.
@@ -172,8 +172,8 @@ struct step_outcome {
   std::shared_ptr<ended_step> what;
 };
 
-/// The row is settled: its outcome is durable, or lost for good. The receiver ends.
-struct step_settled {};
+/// The row is completed: its outcome is durable, or lost for good. The receiver ends.
+struct step_completed {};
 
 /// The step has failed by no exception, and cannot call the handler itself.
 struct step_failed {
@@ -198,13 +198,13 @@ struct drained {
   std::size_t abandoned = 0;
 };
 
-/// The gateway's door gets the actor to forward to; none: the worker is being restarted.
-struct set_worker {
-  caf::actor worker;
+/// The gateway server gets the actor to forward to; none: it is being restarted.
+struct set_backend {
+  caf::actor backend;
 };
 
-/// The gateway's door answers what it has been asked, and ends.
-struct close_door {};
+/// The gateway server answers what it has been asked, and ends.
+struct close_gateway {};
 
 /// The connection to another node has ended.
 struct node_gone {
@@ -241,17 +241,17 @@ struct workers_changed {};
 /// No more work goes to workers.
 struct close_links {};
 
-struct crew_order;
-struct crew_event;
+struct executor_order;
+struct executor_event;
 
-/// A worker's link wants this of a queue's crew.
-struct crew_orders {
-  std::shared_ptr<std::vector<crew_order>> all;
+/// A worker's link wants this of a queue's executor.
+struct executor_orders {
+  std::shared_ptr<std::vector<executor_order>> all;
 };
 
-/// What has become of the executions of a crew.
-struct crew_news {
-  std::shared_ptr<std::vector<crew_event>> all;
+/// What has become of the executions of an executor.
+struct executor_news {
+  std::shared_ptr<std::vector<executor_event>> all;
 };
 
 /// The worker wants to leave.
@@ -273,7 +273,7 @@ struct give_up {
 };
 
 /// Who else is there is to be asked again, as it could not be before.
-struct look_again {};
+struct inspect_again {};
 
 /// Some of the node's machines have been withdrawn.
 struct machines_withdrawn {};
@@ -334,16 +334,16 @@ struct hang_up {};
 #define GD_LOCAL_MESSAGES(local)                                               \
   local(unit_done) local(instance_ended) local(ends_awaited) local(ends_told)  \
   local(tick) local(sweep_due) local(beat_due)                                 \
-  local(beat_again) local(locked_beat_due) local(hint) local(rows_left)        \
-  local(peer_found) local(run_step) local(run_steps) local(may_run)            \
+  local(beat_again) local(locked_beat_due) local(hint) local(due_backlog)        \
+  local(remote_node_found) local(run_step) local(run_steps) local(may_run)            \
   local(step_begun) local(steps_ended) local(rows_claimed)                     \
-  local(suspects_changed) local(step_outcome) local(step_settled)              \
+  local(suspects_changed) local(step_outcome) local(step_completed)              \
   local(step_failed) local(step_refused) local(drain) local(drained)           \
-  local(set_worker) local(close_door) local(node_gone) local(link_arrived)      \
+  local(set_backend) local(close_gateway) local(node_gone) local(link_arrived)      \
   local(link_poked) local(let_others_in) local(workers_changed)                 \
-  local(close_links) local(crew_orders) local(crew_news) local(leave_link)     \
+  local(close_links) local(executor_orders) local(executor_news) local(leave_link)     \
   local(leave_late) local(answers_unread) local(give_up) local(dialled)        \
-  local(carry) local(carried) local(cut) local(hang_up) local(look_again)      \
+  local(carry) local(carried) local(cut) local(hang_up) local(inspect_again)      \
   local(machines_withdrawn) local(pauses_changed) local(job_due)               \
   local(jobs_made) local(farewell_over) local(restart)
 // clang-format on

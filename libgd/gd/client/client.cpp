@@ -37,8 +37,8 @@ intake_settings settings_of(client_settings x) {
 
 } // namespace
 
-std::shared_ptr<store::queue_looks> share_looks() {
-  return std::make_shared<store::queue_looks>();
+std::shared_ptr<store::queue_scans> share_queue_scans() {
+  return std::make_shared<store::queue_scans>();
 }
 
 client::client(std::unique_ptr<impl> x) : impl_(std::move(x)) {
@@ -52,9 +52,9 @@ client::~client() = default;
 result<client> client::connect(pq::options opts, const client_settings& how) {
   if (auto ok = check_name("schema", opts.schema, {.name = 63}); !ok)
     return ok.error();
-  auto made = std::make_unique<impl>(std::move(opts), settings_of(how),
-                                     how.reconnects, how.poll,
-                                     how.looks ? how.looks : share_looks());
+  auto made = std::make_unique<impl>(
+    std::move(opts), settings_of(how), how.reconnects, how.poll,
+    how.queue_scans ? how.queue_scans : share_queue_scans());
   if (auto ok = made->open(); !ok)
     return ok.error();
   return client{std::move(made)};
@@ -228,8 +228,8 @@ client::await_result_all(const std::vector<gd::await_result>& what) {
   for (impl_->gave_up_.reset(); !watch.empty();) {
     auto now = clock_type::now();
     take(watch.give_up_late(now));
-    if (auto look = watch.begin(now)) {
-      auto reply = impl_->run({{std::move(*look)}, false}, [] {});
+    if (auto lookup = watch.begin(now)) {
+      auto reply = impl_->run({{std::move(*lookup)}, false}, [] {});
       if (impl_->gave_up_) // as others are told that it has
         reply.failure = impl_->gave_up_;
       take(watch.finish(reply, clock_type::now()));

@@ -52,7 +52,7 @@ result<void> check_names(
 struct client::impl {
   impl(pq::options opts, const intake_settings& how, int reconnects,
        std::chrono::milliseconds poll,
-       std::shared_ptr<store::queue_looks> looks)
+       std::shared_ptr<store::queue_scans> queue_scans)
     : opts_(std::move(opts)),
       reconnects_(reconnects),
       rows_(how.rows),
@@ -63,7 +63,7 @@ struct client::impl {
       inserts_(how),
       signals_(how),
       transitions_(how),
-      looks_(std::move(looks)) {
+      queue_scans_(std::move(queue_scans)) {
     // nop
   }
 
@@ -97,7 +97,7 @@ struct client::impl {
   transition_intake transitions_;
   std::unique_ptr<pq::connection> db_;
   pq::predecessor before_; ///< it
-  std::shared_ptr<store::queue_looks> looks_;
+  std::shared_ptr<store::queue_scans> queue_scans_;
   /// Why the call under way connects no more.
   std::optional<error> gave_up_;
 };

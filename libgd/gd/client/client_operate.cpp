@@ -151,11 +151,11 @@ result<std::optional<std::string>> client::unknown(const filter& names) {
 template <class Row, class Check, class Call>
 static result<std::vector<std::optional<std::string>>>
 faults_of(const std::vector<Row>& rows, Check can_be, Call ask) {
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> positions;
   std::vector<Row> sound;
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (can_be(rows[i])) {
-      places.push_back(i);
+      positions.push_back(i);
       sound.push_back(rows[i]);
     }
   std::vector<std::optional<std::string>> faults(rows.size());
@@ -165,7 +165,7 @@ faults_of(const std::vector<Row>& rows, Check can_be, Call ask) {
   if (!found)
     return found.error();
   for (std::size_t i = 0; i < found->size(); ++i)
-    faults[places[i]] = std::move((*found)[i].fault);
+    faults[positions[i]] = std::move((*found)[i].fault);
   return faults;
 }
 
@@ -194,8 +194,9 @@ client::faults(const std::vector<gd::signal>& signals) {
 }
 
 result<std::vector<queue_row>> client::queues(std::int32_t most) {
-  return read_by([this](const auto& rows) { return impl_->looks_->read(rows); },
-                 impl_->read(impl_->looks_->ask(most)));
+  return read_by(
+    [this](const auto& rows) { return impl_->queue_scans_->read(rows); },
+    impl_->read(impl_->queue_scans_->ask(most)));
 }
 
 result<std::vector<status_count>> client::status_counts(std::int32_t most) {
@@ -231,7 +232,7 @@ result<job_row> client::work_on(std::int64_t job) {
   if (auto rows = impl_->ask({{store::unlock_job(job)}, false}); !rows)
     return rows.error();
   auto held = impl_->ask(
-    {{store::lock_job(job, store::job_worker::client)}, false});
+    {{store::lock_job(job, store::job_owner::client)}, false});
   if (!held)
     return held.error();
   if (!held->boolean(0, 0))
@@ -282,7 +283,7 @@ result<pruned> client::prune(const gd::prune& what) {
   auto page = store::read_one<store::prunable_row>(*rows).value_or(
     store::prunable_row{});
   pruned out{.last = page.last,
-             .looked = page.looked,
+             .examined = page.examined,
              .found = static_cast<std::int64_t>(page.ids.size())};
   if (what.only_count || page.ids.empty())
     return out;

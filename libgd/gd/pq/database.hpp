@@ -17,12 +17,12 @@ public:
   /// Called on the database's thread, exactly once for each unit.
   using callback = std::function<void(pq::reply)>;
 
-  /// Connections by purpose. Queues share those from `first_queue_lane` on.
-  static constexpr std::size_t control_lane = 0; ///< heartbeat, reaper
-  static constexpr std::size_t public_lane = 1;  ///< gateway
-  static constexpr std::size_t first_queue_lane = 2;
+  /// Connections by purpose. Queues share those from `first_queue_slot` on.
+  static constexpr std::size_t control_slot = 0; ///< heartbeat, reaper
+  static constexpr std::size_t public_slot = 1;  ///< gateway
+  static constexpr std::size_t first_queue_slot = 2;
 
-  /// For how long a unit waits until its lane's connection is there and free; then the
+  /// For how long a unit waits until its slot's connection is there and free; then the
   /// reply is `unavailable`, and nothing has been sent.
   struct patience {
     enum class on : std::uint8_t {
@@ -48,8 +48,8 @@ public:
 
   virtual ~database() = default;
 
-  /// Runs a unit on the lane's connection.
-  virtual void submit(std::size_t lane, pq::unit work, callback done,
+  /// Runs a unit on the slot's connection.
+  virtual void submit(std::size_t slot, pq::unit work, callback done,
                       patience how)
     = 0;
 
@@ -57,12 +57,12 @@ public:
   /// if the database is stopped before.
   virtual void after(clock::duration time, std::function<void()> then) = 0;
 
-  /// Since when the lane has had its connection; nullopt: it has none.
+  /// Since when the slot has had its connection; nullopt: it has none.
   virtual std::optional<clock::time_point>
-  connected_since(std::size_t lane) const = 0;
+  connected_since(std::size_t slot) const = 0;
 
-  /// `unavailable`: why what waits for the lane waits.
-  virtual error why_waiting(std::size_t lane) const = 0;
+  /// `unavailable`: why what waits for the connection slot waits.
+  virtual error why_waiting(std::size_t slot) const = 0;
 };
 
 } // namespace gd

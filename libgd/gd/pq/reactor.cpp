@@ -72,7 +72,7 @@ struct reactor::attempt {
   std::unique_ptr<pq::connection> result;
 };
 
-struct reactor::lane_state {
+struct reactor::connection_slot {
   /// What a new connection does before it is ready, in order. Checked again since a
   /// migration may have begun between the check and the greeting, by which it looks for
   /// nodes that know less.
@@ -121,7 +121,7 @@ struct reactor::lane_state {
   clock_type::time_point give_up_at;
 };
 
-/// What is told when no lane is locked: a callback may submit.
+/// What is told when no connection slot is locked: a callback may submit.
 struct reactor::news {
   void answer(callback done, error why) {
     pq::reply failed;
@@ -134,7 +134,7 @@ struct reactor::news {
   std::optional<error> fatal;
 };
 
-reactor::reactor(pq::options opts, std::size_t lanes, event_sink sink,
+reactor::reactor(pq::options opts, std::size_t slots, event_sink sink,
                  fatal_callback on_fatal,
                  std::chrono::milliseconds longest_pause, greeting greet,
                  std::chrono::milliseconds connect_within)
@@ -146,10 +146,10 @@ reactor::reactor(pq::options opts, std::size_t lanes, event_sink sink,
     connect_within_(connect_within),
     wake_(std::make_shared<bell>()),
     end_(std::make_shared<bell>()) {
-  for (std::size_t i = 0; i < lanes + on_demand_lanes; ++i) {
-    lanes_.push_back(std::make_unique<lane_state>());
-    lanes_.back()->index = i;
-    lanes_.back()->on_demand = i >= lanes;
+  for (std::size_t i = 0; i < slots + on_demand_slots; ++i) {
+    slots_.push_back(std::make_unique<connection_slot>());
+    slots_.back()->index = i;
+    slots_.back()->on_demand = i >= slots;
   }
   if (connect_within_.count() > 0)
     connect_by_ = clock::now() + connect_within_;
@@ -181,29 +181,30 @@ void reactor::submit(std::size_t index, pq::unit work, callback done,
   auto expires = how.within < clock::time_point::max() - now
                    ? now + how.within
                    : clock::time_point::max();
-  ensure(index < lanes_.size(), "a unit is for a lane that there is");
-  auto& lane = *lanes_[index];
-  std::unique_lock guard{lane.mutex};
-  if (lane.closed) {
+  ensure(index < slots_.size(),
+         "a unit is for a connection slot that there is");
+  auto& slot = *slots_[index];
+  std::unique_lock guard{slot.mutex};
+  if (slot.closed) {
     guard.unlock();
     news told;
     told.answer(std::move(done), {errc::stopped, "the engine is stopped", {}});
     return tell(told);
   }
   bool this_session = how.which == patience::on::this_one;
-  if (this_session && !lane.ready)
+  if (this_session && !slot.ready)
     expires = now;
-  lane.waiting.push_back(
+  slot.waiting.push_back(
     {std::move(work), std::move(done), expires, this_session});
   // Otherwise the reactor decides.
-  auto usable = lane.ready && !failed_ && !stopping_;
+  auto usable = slot.ready && !failed_ && !stopping_;
   if (usable)
-    start_next(lane);
-  bool expires_first = !lane.waiting.empty() && expires < lane.first_expiry;
+    start_next(slot);
+  bool expires_first = !slot.waiting.empty() && expires < slot.first_expiry;
   if (expires_first)
-    lane.first_expiry = expires;
+    slot.first_expiry = expires;
   // It polls for answers already, but not for room to write the rest.
-  auto expected = usable && lane.connection->events() == POLLIN;
+  auto expected = usable && slot.connection->events() == POLLIN;
   guard.unlock();
   if (!expected || expires_first)
     wake_->ring();
@@ -237,33 +238,33 @@ reactor::clock::time_point reactor::ring_alarms() {
 }
 
 std::optional<reactor::clock::time_point>
-reactor::connected_since(std::size_t lane) const {
-  auto ticks = lanes_[lane]->since.load();
+reactor::connected_since(std::size_t slot) const {
+  auto ticks = slots_[slot]->since.load();
   if (ticks == 0)
     return std::nullopt;
   return clock::time_point{clock::duration{ticks}};
 }
 
 error reactor::why_waiting(std::size_t index) const {
-  const auto& lane = *lanes_[index];
-  std::lock_guard guard{lane.mutex};
-  return lane.why_waiting();
+  const auto& slot = *slots_[index];
+  std::lock_guard guard{slot.mutex};
+  return slot.why_waiting();
 }
 
 void reactor::run() {
   whose_thread = this;
-  std::vector<pollfd> fds(lanes_.size() + 1);
+  std::vector<pollfd> fds(slots_.size() + 1);
   for (;;) {
-    for (std::size_t i = 0; i < lanes_.size(); ++i)
-      look_after(*lanes_[i], fds[i + 1].revents != 0);
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      look_after(*slots_[i], fds[i + 1].revents != 0);
     give_up_connecting();
     if (stopping_) {
-      auto working = [](auto& lane) {
-        std::lock_guard guard{lane->mutex};
-        return lane->running || (lane->ready && !lane->waiting.empty());
+      auto working = [](auto& slot) {
+        std::lock_guard guard{slot->mutex};
+        return slot->running || (slot->ready && !slot->waiting.empty());
       };
       if (clock::now() >= stop_by_
-          || std::none_of(lanes_.begin(), lanes_.end(), working))
+          || std::none_of(slots_.begin(), slots_.end(), working))
         break;
     }
     // What is sent from now on without a wake-up is not given up earlier.
@@ -274,12 +275,12 @@ void reactor::run() {
       until = std::min(until, *connect_by_);
     until = std::min(until, ring_alarms());
     fds[0] = {wake_->fd(), POLLIN, 0};
-    for (std::size_t i = 0; i < lanes_.size(); ++i) {
-      auto& lane = *lanes_[i];
-      std::lock_guard guard{lane.mutex};
-      until = std::min(until, next_event(lane));
-      fds[i + 1] = {lane.connection ? lane.connection->fd() : -1,
-                    lane.connection ? lane.connection->events() : short{0}, 0};
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      auto& slot = *slots_[i];
+      std::lock_guard guard{slot.mutex};
+      until = std::min(until, next_event(slot));
+      fds[i + 1] = {slot.connection ? slot.connection->fd() : -1,
+                    slot.connection ? slot.connection->events() : short{0}, 0};
     }
     // What is late may be so without bound: no difference can tell how much.
     auto now = clock::now();
@@ -289,38 +290,38 @@ void reactor::run() {
          static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
     wake_->silence();
   }
-  for (auto& lane : lanes_)
-    close_lane(*lane);
+  for (auto& slot : slots_)
+    close_slot(*slot);
 }
 
-void reactor::look_after(lane_state& lane, bool pollable) {
+void reactor::look_after(connection_slot& slot, bool pollable) {
   news told;
   {
-    std::lock_guard guard{lane.mutex};
-    if (lane.connecting) {
-      std::lock_guard ended{lane.connecting->mutex};
-      lane.connection = std::move(lane.connecting->result);
-    } else if (!lane.connection && lane.wants_connection() && !fatal_
-               && !stopping_ && clock::now() >= lane.next_attempt) {
-      connect(lane);
-    } else if (pollable && lane.connection) {
-      lane.connection->pump();
+    std::lock_guard guard{slot.mutex};
+    if (slot.connecting) {
+      std::lock_guard ended{slot.connecting->mutex};
+      slot.connection = std::move(slot.connecting->result);
+    } else if (!slot.connection && slot.wants_connection() && !fatal_
+               && !stopping_ && clock::now() >= slot.next_attempt) {
+      connect(slot);
+    } else if (pollable && slot.connection) {
+      slot.connection->pump();
     }
-    if (lane.connection)
-      lane.connecting = nullptr;
-    advance(lane, told);
+    if (slot.connection)
+      slot.connecting = nullptr;
+    advance(slot, told);
   }
   tell(told);
 }
 
-void reactor::connect(lane_state& lane) {
-  ensure(!lane.connection && !lane.connecting,
-         "a lane has one connection, or one attempt");
-  lane.connecting = std::make_shared<attempt>();
+void reactor::connect(connection_slot& slot) {
+  ensure(!slot.connection && !slot.connecting,
+         "a connection slot has one connection, or one attempt");
+  slot.connecting = std::make_shared<attempt>();
   try {
     // Nobody can wait for it: a look-up ends when it likes.
-    std::thread{[to = lane.connecting, opts = opts_,
-                 before = pq::predecessor{host_, lane.left_behind},
+    std::thread{[to = slot.connecting, opts = opts_,
+                 before = pq::predecessor{host_, slot.left_behind},
                  wake = wake_, end = end_] {
       auto made = std::make_unique<pq::connection>(opts, before);
       // A dead one says why by itself.
@@ -330,76 +331,76 @@ void reactor::connect(lane_state& lane) {
       wake->ring();
     }}.detach();
   } catch (const std::system_error&) { // too many threads
-    lane.connecting = nullptr;
-    lane.next_attempt = clock::now() + longest_pause_;
+    slot.connecting = nullptr;
+    slot.next_attempt = clock::now() + longest_pause_;
   }
 }
 
-void reactor::advance(lane_state& lane, news& told) {
+void reactor::advance(connection_slot& slot, news& told) {
   auto now = clock::now();
   if (fatal_) {
-    for (auto& x : lane.waiting)
+    for (auto& x : slot.waiting)
       told.answer(std::move(x.done), *fatal_);
-    lane.waiting.clear();
-    lane.first_expiry = clock::time_point::max();
-    if (!lane.running)
+    slot.waiting.clear();
+    slot.first_expiry = clock::time_point::max();
+    if (!slot.running)
       return; // what is under way elsewhere may still end well
   }
-  bool in_vain = impatient_ && !lane.ready && !may_come_soon(lane);
-  if (in_vain || now >= lane.first_expiry)
-    end_waiting(lane, in_vain ? clock::time_point::max() : now, told);
-  if (!lane.connection)
+  bool in_vain = impatient_ && !slot.ready && !may_come_soon(slot);
+  if (in_vain || now >= slot.first_expiry)
+    end_waiting(slot, in_vain ? clock::time_point::max() : now, told);
+  if (!slot.connection)
     return;
   using phase = pq::connection::phase;
-  auto& conn = *lane.connection;
-  if (conn.state() == phase::working && now >= lane.give_up_at)
+  auto& conn = *slot.connection;
+  if (conn.state() == phase::working && now >= slot.give_up_at)
     conn.abandon({errc::unavailable, "the server does not answer", {}});
   if (auto reply = conn.take_reply()) {
     if (reply->unreplicated)
       told.events.emplace_back(
-        events::not_replicated{lane.index, *reply->failure});
-    if (!lane.ready)
-      read_first(lane, *reply, told);
+        events::not_replicated{slot.index, *reply->failure});
+    if (!slot.ready)
+      read_first(slot, *reply, told);
     else {
-      ensure(lane.running != nullptr, "a reply is that of a unit");
-      told.replies.emplace_back(std::exchange(lane.running, nullptr),
+      ensure(slot.running != nullptr, "a reply is that of a unit");
+      told.replies.emplace_back(std::exchange(slot.running, nullptr),
                                 std::move(*reply));
-      lane.stays_until = now + on_demand_stays;
+      slot.stays_until = now + on_demand_stays;
     }
   }
   if (conn.state() == phase::dead)
-    return lost(lane, told);
+    return lost(slot, told);
   if (!fatal_)
-    start_next(lane);
-  if (lane.ready && !lane.wants_connection())
-    disconnect(lane);
+    start_next(slot);
+  if (slot.ready && !slot.wants_connection())
+    disconnect(slot);
 }
 
-bool reactor::may_come_soon(const lane_state& lane) const {
-  return lane.on_demand && lane.failures == 0 && lanes_.front()->since != 0;
+bool reactor::may_come_soon(const connection_slot& slot) const {
+  return slot.on_demand && slot.failures == 0 && slots_.front()->since != 0;
 }
 
-void reactor::end_waiting(lane_state& lane, clock::time_point until,
+void reactor::end_waiting(connection_slot& slot, clock::time_point until,
                           news& told) {
-  auto why = lane.why_waiting();
+  auto why = slot.why_waiting();
   auto ended = [until](const job& x) { return x.expires <= until; };
-  lane.first_expiry = clock::time_point::max();
-  for (auto& x : lane.waiting)
+  slot.first_expiry = clock::time_point::max();
+  for (auto& x : slot.waiting)
     if (ended(x))
       told.answer(std::move(x.done), why);
     else
-      lane.first_expiry = std::min(lane.first_expiry, x.expires);
-  std::erase_if(lane.waiting, ended);
+      slot.first_expiry = std::min(slot.first_expiry, x.expires);
+  std::erase_if(slot.waiting, ended);
 }
 
-void reactor::disconnect(lane_state& lane) {
-  lane.connection = nullptr;
-  lane.ready = false;
-  lane.next = lane_state::beginning::check_schema;
-  lane.since = 0;
-  for (auto& x : lane.waiting)
+void reactor::disconnect(connection_slot& slot) {
+  slot.connection = nullptr;
+  slot.ready = false;
+  slot.next = connection_slot::beginning::check_schema;
+  slot.since = 0;
+  for (auto& x : slot.waiting)
     if (x.this_session)
-      lane.first_expiry = x.expires = clock::time_point::min();
+      slot.first_expiry = x.expires = clock::time_point::min();
 }
 
 void reactor::fail(error why, news& told) {
@@ -407,7 +408,8 @@ void reactor::fail(error why, news& told) {
   failed_ = true;
   connect_by_ = std::nullopt;
   told.fatal = std::move(why);
-  wake_->ring(); // what waits in lanes that have had their look already
+  wake_
+    ->ring(); // what waits in connection slots that have had their look already
 }
 
 void reactor::give_up_connecting() {
@@ -421,111 +423,113 @@ void reactor::give_up_connecting() {
   tell(told);
 }
 
-void reactor::lost(lane_state& lane, news& told) {
-  auto why = lane.connection->why_dead();
-  lane.left_behind = lane.connection->for_next().backend;
-  lane.lost = lane.lost || lane.ready;
-  disconnect(lane);
+void reactor::lost(connection_slot& slot, news& told) {
+  auto why = slot.connection->why_dead();
+  slot.left_behind = slot.connection->for_next().backend;
+  slot.lost = slot.lost || slot.ready;
+  disconnect(slot);
   if (fatal_)
     return;
   if (why.code == errc::schema_mismatch || why.code == errc::invalid_argument
       || why.code == errc::machine_differs)
     return fail(std::move(why), told);
-  lane.why_lost = why;
+  slot.why_lost = why;
   thread_local std::minstd_rand random{std::random_device{}()};
-  auto full = pause_after(lane.failures, std::chrono::milliseconds{50},
+  auto full = pause_after(slot.failures, std::chrono::milliseconds{50},
                           longest_pause_)
                 .count();
   std::uniform_int_distribution<std::int64_t> jittered{full / 2, full};
   std::chrono::milliseconds wait{jittered(random)};
-  ++lane.failures;
-  lane.next_attempt = clock::now() + wait;
+  ++slot.failures;
+  slot.next_attempt = clock::now() + wait;
   if (auto times = complaints_.note(why.message, clock::now()); times > 0)
     told.events.emplace_back(
-      events::disconnected{lane.index, std::move(why), wait, times});
+      events::disconnected{slot.index, std::move(why), wait, times});
 }
 
-void reactor::read_first(lane_state& lane, const pq::reply& reply, news& told) {
-  using beginning = lane_state::beginning;
-  auto& conn = *lane.connection;
+void reactor::read_first(connection_slot& slot, const pq::reply& reply,
+                         news& told) {
+  using beginning = connection_slot::beginning;
+  auto& conn = *slot.connection;
   result<void> ok;
-  if (lane.next == beginning::greet)
-    ok = greet_.heard(lane.index, reply, told.events);
+  if (slot.next == beginning::greet)
+    ok = greet_.heard(slot.index, reply, told.events);
   else
     ok = store::check_schema(reply, opts_.schema);
   if (!ok)
     return conn.abandon(ok.error());
-  if (greet_.say && lane.next != beginning::check_again) {
-    lane.next = lane.next == beginning::greet ? beginning::check_again
+  if (greet_.say && slot.next != beginning::check_again) {
+    slot.next = slot.next == beginning::greet ? beginning::check_again
                                               : beginning::greet;
     return;
   }
-  lane.ready = true;
+  slot.ready = true;
   host_ = conn.for_next().host;
-  lane.failures = 0;
-  lane.since = clock::now().time_since_epoch().count();
+  slot.failures = 0;
+  slot.since = clock::now().time_since_epoch().count();
   connect_by_ = std::nullopt;
-  if (std::all_of(lanes_.begin(), lanes_.end(),
+  if (std::all_of(slots_.begin(), slots_.end(),
                   [](const auto& x) { return x->ready || x->on_demand; }))
     complaints_.forget();
-  told.events.emplace_back(events::connected{lane.index, conn.backend(),
-                                             std::exchange(lane.lost, false)});
+  told.events.emplace_back(events::connected{slot.index, conn.backend(),
+                                             std::exchange(slot.lost, false)});
 }
 
-void reactor::start_next(lane_state& lane) {
-  if (lane.connection->state() != pq::connection::phase::idle)
+void reactor::start_next(connection_slot& slot) {
+  if (slot.connection->state() != pq::connection::phase::idle)
     return;
-  bool greets = !lane.ready && lane.next == lane_state::beginning::greet;
-  if (greets && lane.index > 0 && lanes_.front()->since == 0)
+  bool greets = !slot.ready && slot.next == connection_slot::beginning::greet;
+  if (greets && slot.index > 0 && slots_.front()->since == 0)
     return;
   // A unit of several statements may take several timeouts.
-  lane.give_up_at = clock::now() + 2 * opts_.statement_timeout;
+  slot.give_up_at = clock::now() + 2 * opts_.statement_timeout;
   if (greets) {
-    lane.connection->send(greet_.say(lane.index));
-  } else if (!lane.ready) {
-    lane.connection->send({{store::schema_version()}, false});
-  } else if (!lane.waiting.empty()) {
-    ensure(lane.running == nullptr, "a connection runs one unit at a time");
-    auto next = std::move(lane.waiting.front());
-    lane.waiting.pop_front();
-    lane.running = std::move(next.done);
-    lane.connection->send(next.work);
+    slot.connection->send(greet_.say(slot.index));
+  } else if (!slot.ready) {
+    slot.connection->send({{store::schema_version()}, false});
+  } else if (!slot.waiting.empty()) {
+    ensure(slot.running == nullptr, "a connection runs one unit at a time");
+    auto next = std::move(slot.waiting.front());
+    slot.waiting.pop_front();
+    slot.running = std::move(next.done);
+    slot.connection->send(next.work);
   }
 }
 
-reactor::clock::time_point reactor::next_event(const lane_state& lane) const {
-  if (fatal_ && !lane.running)
+reactor::clock::time_point
+reactor::next_event(const connection_slot& slot) const {
+  if (fatal_ && !slot.running)
     return clock::time_point::max();
-  auto when = lane.first_expiry;
-  if (!lane.connection && !lane.connecting && lane.wants_connection()
+  auto when = slot.first_expiry;
+  if (!slot.connection && !slot.connecting && slot.wants_connection()
       && !stopping_)
-    when = std::min(when, lane.next_attempt);
-  if (lane.connection && lane.on_demand && !lane.running)
-    when = std::min(when, lane.stays_until);
-  if (lane.connection) {
+    when = std::min(when, slot.next_attempt);
+  if (slot.connection && slot.on_demand && !slot.running)
+    when = std::min(when, slot.stays_until);
+  if (slot.connection) {
     using phase = pq::connection::phase;
-    auto state = lane.connection->state();
+    auto state = slot.connection->state();
     if (state == phase::working)
-      when = std::min(when, lane.give_up_at);
+      when = std::min(when, slot.give_up_at);
     else if (state == phase::dead) // a send can kill it
       when = clock::now();
   }
   return when;
 }
 
-void reactor::close_lane(lane_state& lane) {
+void reactor::close_slot(connection_slot& slot) {
   news told;
   {
-    std::lock_guard guard{lane.mutex};
-    lane.closed = true;
-    if (lane.running)
-      told.answer(std::exchange(lane.running, nullptr),
+    std::lock_guard guard{slot.mutex};
+    slot.closed = true;
+    if (slot.running)
+      told.answer(std::exchange(slot.running, nullptr),
                   {errc::unknown_fate, "the engine is stopped", {}});
-    for (auto& x : lane.waiting)
+    for (auto& x : slot.waiting)
       told.answer(std::move(x.done),
                   {errc::stopped, "the engine is stopped", {}});
-    lane.waiting.clear();
-    disconnect(lane);
+    slot.waiting.clear();
+    disconnect(slot);
   }
   tell(told);
 }

@@ -29,24 +29,24 @@ public:
   /// schema is missing or incompatible, another node that lives has other machines,
   /// or there has been none in time. From then on every reply is that error.
   using fatal_callback = std::function<void(error)>;
-  /// What a lane's new connection runs before anything else, and what is made of
-  /// the reply: an error ends the connection, events are told. The first lane's
-  /// comes first: until it is connected, no other has a new connection that is.
+  /// What a slot's new connection runs before anything else, and what is made of
+  /// the reply: an error ends the connection, events are told. The first connection
+  /// slot's comes first: until it is connected, no other has a new connection that is.
   struct greeting {
-    std::function<pq::unit(std::size_t lane)> say;
-    std::function<result<void>(std::size_t lane, const pq::reply& reply,
+    std::function<pq::unit(std::size_t slot)> say;
+    std::function<result<void>(std::size_t slot, const pq::reply& reply,
                                std::vector<event>& to)>
       heard;
   };
 
-  /// Lanes behind the others: their connections are made when something is submitted to
-  /// them, and end when there has been nothing to do for a while.
-  static constexpr std::size_t on_demand_lanes = 2;
+  /// Connection slots behind the others: their connections are made when something is
+  /// submitted to them, and end when there has been nothing to do for a while.
+  static constexpr std::size_t on_demand_slots = 2;
 
-  /// `lanes`: how many there are beside those on demand. `longest_pause`: between two
+  /// `slots`: how many there are beside those on demand. `longest_pause`: between two
   /// attempts to connect. `connect_within`: by when the first
   /// connection has to be there; zero: it may take as long as it takes.
-  reactor(pq::options opts, std::size_t lanes, event_sink sink,
+  reactor(pq::options opts, std::size_t slots, event_sink sink,
           fatal_callback on_fatal,
           std::chrono::milliseconds longest_pause = std::chrono::seconds{5},
           greeting greet = {},
@@ -60,12 +60,13 @@ public:
   void after(clock::duration time, std::function<void()> then) override;
 
   std::optional<clock::time_point>
-  connected_since(std::size_t lane) const override;
+  connected_since(std::size_t slot) const override;
 
   error why_waiting(std::size_t index) const override;
 
   /// From now on nothing waits for a connection that is not there, unless it is made on
-  /// demand, has not failed, and the first lane has its own: for a node that stops.
+  /// demand, has not failed, and the first connection slot has its own: for a node that
+  /// stops.
   void be_impatient();
 
   /// Lets what is under way end, for at most `grace`, answers the rest with
@@ -84,7 +85,7 @@ private:
     clock::time_point at;
     std::function<void()> then;
   };
-  struct lane_state;
+  struct connection_slot;
   struct news;
   class bell;
   struct attempt;
@@ -92,21 +93,21 @@ private:
   void run();
   /// At most one of them; until when there is no other.
   clock::time_point ring_alarms();
-  void connect(lane_state& lane);
-  void look_after(lane_state& lane, bool pollable);
-  void advance(lane_state& lane, news& told);
-  bool may_come_soon(const lane_state& lane) const;
-  void lost(lane_state& lane, news& told);
+  void connect(connection_slot& slot);
+  void look_after(connection_slot& slot, bool pollable);
+  void advance(connection_slot& slot, news& told);
+  bool may_come_soon(const connection_slot& slot) const;
+  void lost(connection_slot& slot, news& told);
   void fail(error why, news& told);
   void give_up_connecting();
-  void read_first(lane_state& lane, const pq::reply& reply, news& told);
-  void start_next(lane_state& lane);
+  void read_first(connection_slot& slot, const pq::reply& reply, news& told);
+  void start_next(connection_slot& slot);
   /// Answers what waits and expires by then.
-  static void end_waiting(lane_state& lane, clock::time_point until,
+  static void end_waiting(connection_slot& slot, clock::time_point until,
                           news& told);
-  static void disconnect(lane_state& lane);
-  clock::time_point next_event(const lane_state& lane) const;
-  void close_lane(lane_state& lane);
+  static void disconnect(connection_slot& slot);
+  clock::time_point next_event(const connection_slot& slot) const;
+  void close_slot(connection_slot& slot);
   void tell(news& told);
 
   pq::options opts_;
@@ -115,7 +116,7 @@ private:
   std::chrono::milliseconds longest_pause_;
   greeting greet_;
   std::chrono::milliseconds connect_within_;
-  std::vector<std::unique_ptr<lane_state>> lanes_;
+  std::vector<std::unique_ptr<connection_slot>> slots_;
   /// Of the reactor's thread; what others see of it is `failed_`.
   std::optional<error> fatal_;
   std::atomic<bool> failed_ = false;

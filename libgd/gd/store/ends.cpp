@@ -9,11 +9,11 @@ namespace gd::store {
 
 using pq::make_call;
 
-std::optional<final_status> end_of(verb what) noexcept {
-  if (what == verb::done || what == verb::finish)
+std::optional<final_status> end_of(write_kind what) noexcept {
+  if (what == write_kind::done || what == write_kind::finish)
     return final_status::done;
-  return what == verb::stop ? std::optional{final_status::failed}
-                            : std::nullopt;
+  return what == write_kind::stop ? std::optional{final_status::failed}
+                                  : std::nullopt;
 }
 
 std::optional<gd::awaited> ended_by(const picked_row& of,
@@ -25,7 +25,7 @@ std::optional<gd::awaited> ended_by(const picked_row& of,
     .id = of.id, .fsm = of.fsm, .version = of.fsm_version, .seq = of.seq + 1};
   if (*how == final_status::done) {
     out.status = "done";
-    out.result = x.what == verb::finish ? json{} : json::raw(x.result);
+    out.result = x.what == write_kind::finish ? json{} : json::raw(x.result);
   } else {
     out.status = "failed";
     out.failure = x.reason;

@@ -15,7 +15,7 @@
 namespace gd::store {
 
 /// How the instance ends by it, if it does.
-std::optional<final_status> end_of(verb what) noexcept;
+std::optional<final_status> end_of(write_kind what) noexcept;
 
 /// How a row ends by an outcome that is written; nullopt: it does not. Its result is as
 /// its step has encoded it.
@@ -44,10 +44,10 @@ pq::call put_off(const std::vector<std::int64_t>& ids);
 pq::call prunable(const prune& what);
 struct prunable_row {
   std::optional<std::int64_t> last{}; ///< nullopt: it was the last page
-  std::int64_t looked = 0;            ///< at how many
+  std::int64_t examined = 0;          ///< at how many
   std::vector<std::int64_t> ids{};
 
-  GD_FIELDS(last, looked, ids);
+  GD_FIELDS(last, examined, ids);
 };
 /// Deletes them, if it is still about them.
 pq::call erase(const std::vector<std::int64_t>& ids, const prune& what);

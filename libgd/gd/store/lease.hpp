@@ -98,8 +98,8 @@ private:
   mutable std::mutex mutex_;
   mutable std::stop_source source_{std::nostopstate};
   bool stopped_ = false;
-  /// The lease's place in the table, which guards it.
-  std::optional<std::list<lease_ptr>::iterator> place_;
+  /// The lease's position in the table, which guards it.
+  std::optional<std::list<lease_ptr>::iterator> position_;
 };
 
 /// All leases that a node means to keep; none is in two tables. The heartbeat
@@ -109,19 +109,19 @@ class lease_table {
 public:
   void add(const lease_ptr& one) {
     std::lock_guard guard{mutex_};
-    if (!one->place_)
-      one->place_ = leases_.insert(leases_.end(), one);
+    if (!one->position_)
+      one->position_ = leases_.insert(leases_.end(), one);
   }
 
   void remove(const lease_ptr& one) {
     std::lock_guard guard{mutex_};
-    if (auto place = std::exchange(one->place_, std::nullopt))
-      leases_.erase(*place);
+    if (auto position = std::exchange(one->position_, std::nullopt))
+      leases_.erase(*position);
   }
 
   bool contains(const lease_ptr& one) const {
     std::lock_guard guard{mutex_};
-    return one->place_.has_value();
+    return one->position_.has_value();
   }
 
   bool contains(std::int64_t id, const std::string& token) const {

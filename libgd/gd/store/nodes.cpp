@@ -330,8 +330,8 @@ pq::call foreign_sessions(const std::string& incarnation) {
   return make_call(sql::foreign_sessions, incarnation);
 }
 
-pq::call peers(const std::string& incarnation) {
-  return make_call(sql::peers, incarnation);
+pq::call remote_nodes(const std::string& incarnation) {
+  return make_call(sql::remote_nodes, incarnation);
 }
 
 // -- what is new ---------------------------------------------------------------

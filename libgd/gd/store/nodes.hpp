@@ -260,8 +260,8 @@ struct foreign_session {
 };
 
 /// Nodes that have an address, but for this one.
-pq::call peers(const std::string& incarnation);
-struct peer_row {
+pq::call remote_nodes(const std::string& incarnation);
+struct remote_node_row {
   std::string incarnation{};
   std::string host{};
   std::string address{};
@@ -345,10 +345,10 @@ struct exonerated_page {
   std::int32_t priority = std::numeric_limits<std::int16_t>::min();
   std::string eligible_at{"-infinity"}; ///< as the session prints it
   std::int64_t id = std::numeric_limits<std::int64_t>::min();
-  std::int64_t looked_at = 0;  ///< suspects of the page
+  std::int64_t examined = 0;   ///< suspects of the page
   std::int64_t exonerated = 0; ///< of these: charged with fewer ends now
 
-  GD_FIELDS(place, priority, eligible_at, id, looked_at, exonerated);
+  GD_FIELDS(place, priority, eligible_at, id, examined, exonerated);
 };
 /// Of a page of suspects behind that one, those that are charged with the end of one of
 /// these processes are charged with it no more. No row: there were none.

@@ -26,8 +26,8 @@ std::string why_text(const std::optional<std::string>& reason) {
 }
 
 /// Instances that a page is looked for in, and that an upgrade looks at at a time.
-constexpr std::int32_t looked_at = 5'000;
-constexpr std::int32_t looked_at_to_upgrade = 2'000;
+constexpr std::int32_t examined = 5'000;
+constexpr std::int32_t examined_to_upgrade = 2'000;
 /// Instances that are counted in an index, of a version. Each may be on a page of its own.
 constexpr std::int32_t most_of_version = 200;
 /// Pages of the table that speak for all of them.
@@ -119,7 +119,7 @@ pq::call signal_faults(const std::vector<gd::signal>& rows) {
     pq::column(rows, [](const gd::signal& x) { return x.payload.text(); }));
 }
 
-pq::call queue_looks::ask(std::int32_t most) {
+pq::call queue_scans::ask(std::int32_t most) {
   auto now = std::chrono::steady_clock::now();
   std::lock_guard guard{mutex_};
   if (!from_beginning_ || now - *from_beginning_ >= std::chrono::minutes{1}) {
@@ -129,10 +129,10 @@ pq::call queue_looks::ask(std::int32_t most) {
   return make_call(sql::queues, most, fronts_);
 }
 
-std::vector<queue_row> queue_looks::read(const pq::rows& rows) {
+std::vector<queue_row> queue_scans::read(const pq::rows& rows) {
   std::vector<queue_row> out;
   std::lock_guard guard{mutex_};
-  for (auto& x : store::read<looked_queue>(rows))
+  for (auto& x : store::read<scanned_queue>(rows))
     if (x.fronts)
       fronts_ = std::move(*x.fronts);
     else
@@ -171,7 +171,7 @@ pq::call list(const list_query& what) {
   add_filter(x.args, what.which);
   x.args.add(what.before.value_or(std::numeric_limits<std::int64_t>::max()))
     .add(what.limit)
-    .add(looked_at);
+    .add(examined);
   return x;
 }
 
@@ -204,8 +204,8 @@ pq::call begin_job(const bulk_command& what) {
   return x;
 }
 
-pq::call lock_job(std::int64_t job, job_worker by) {
-  return make_call(sql::lock_job, job, by == job_worker::node);
+pq::call lock_job(std::int64_t job, job_owner by) {
+  return make_call(sql::lock_job, job, by == job_owner::node);
 }
 
 pq::call unlock_job(std::int64_t unless) {
@@ -234,7 +234,7 @@ pq::call open_job(const std::vector<version_change>& upgrades,
 // -- upgrades -----------------------------------------------------------------
 
 pq::call upgrade_page(std::int64_t job, std::int64_t bytes) {
-  return make_call(sql::upgrade_page, job, bytes, looked_at_to_upgrade);
+  return make_call(sql::upgrade_page, job, bytes, examined_to_upgrade);
 }
 
 pq::call upgrade(std::int64_t job, const upgrade_batch& what) {

@@ -45,8 +45,8 @@ struct fault_row {
 /// Read as `fault_row`, one for each.
 pq::call state_faults(const std::vector<gd::insert>& rows);
 pq::call signal_faults(const std::vector<gd::signal>& rows);
-/// A queue, or, if `fronts` is there, what the next look may begin with.
-struct looked_queue : queue_row {
+/// A queue, or, if `fronts` is there, what the next scan may begin with.
+struct scanned_queue : queue_row {
   std::optional<std::string> fronts{};
 
   GD_FIELDS(queue, nodes, slots, due, more_due, later, more_later, executing,
@@ -55,7 +55,7 @@ struct looked_queue : queue_row {
 };
 /// Looks at the queues again and again: from the beginning of each once a minute. Of any
 /// number of threads.
-class queue_looks {
+class queue_scans {
 public:
   pq::call ask(std::int32_t most);
   std::vector<queue_row> read(const pq::rows& rows);
@@ -91,9 +91,9 @@ struct listed_row : list_row {
 /// Read by `read_ids`.
 pq::call begin_job(const bulk_command& what);
 /// Who works on a job: of upgrades, nodes alone.
-enum class job_worker : std::uint8_t { client, node };
+enum class job_owner : std::uint8_t { client, node };
 /// Its only cell: whether the session has the job's lock.
-pq::call lock_job(std::int64_t job, job_worker by);
+pq::call lock_job(std::int64_t job, job_owner by);
 /// But not if it is that one.
 pq::call unlock_job(std::int64_t unless = 0);
 /// Its only cell: false, if another works on it, or it has ended.

@@ -40,8 +40,7 @@ std::size_t picked_row::bytes() const noexcept {
 }
 
 /// With the parameters that all statements have which look for rows.
-static pq::call look_for_rows(const sql::statement& by,
-                              const pick_request& what) {
+static pq::call find_rows(const sql::statement& by, const pick_request& what) {
   constexpr mark beginning{std::numeric_limits<std::int16_t>::min(), -1};
   auto from = what.from;
   if (from.empty() || from.front().priority != beginning.priority)
@@ -54,9 +53,9 @@ static pq::call look_for_rows(const sql::statement& by,
                    what.depth);
 }
 
-static pq::call look_for_keyed_rows(const sql::statement& by,
-                                    const pick_request& what) {
-  auto x = look_for_rows(by, what);
+static pq::call find_keyed_rows(const sql::statement& by,
+                                const pick_request& what) {
+  auto x = find_rows(by, what);
   x.args.add(what.keys_to_leave)
     .add(what.last_key)
     .add(what.visit)
@@ -65,12 +64,12 @@ static pq::call look_for_keyed_rows(const sql::statement& by,
 }
 
 pq::call pick(const pick_request& what) {
-  return what.keyed ? look_for_keyed_rows(sql::pick_keyed, what)
-                    : look_for_rows(sql::pick, what);
+  return what.keyed ? find_keyed_rows(sql::pick_keyed, what)
+                    : find_rows(sql::pick, what);
 }
 
 pq::call candidates(const pick_request& what) {
-  return look_for_keyed_rows(sql::candidates, what);
+  return find_keyed_rows(sql::candidates, what);
 }
 
 pq::call pick_these(const std::vector<std::int64_t>& ids,
@@ -80,9 +79,9 @@ pq::call pick_these(const std::vector<std::int64_t>& ids,
                    most);
 }
 
-static pq::call look_for_suspects(const sql::statement& by,
-                                  const pick_request& what,
-                                  const std::vector<std::int32_t>& most) {
+static pq::call find_suspects(const sql::statement& by,
+                              const pick_request& what,
+                              const std::vector<std::int32_t>& most) {
   return make_call(by, what.token, what.inbox, what.lease, what.queue,
                    what.limit, column(what.machines, &machine_version::fsm),
                    column(what.machines, &machine_version::version), most,
@@ -91,22 +90,22 @@ static pq::call look_for_suspects(const sql::statement& by,
 
 pq::call pick_suspects(const pick_request& what,
                        const std::vector<std::int32_t>& most) {
-  return look_for_suspects(sql::pick_suspects, what, most);
+  return find_suspects(sql::pick_suspects, what, most);
 }
 
 pq::call suspect_candidates(const pick_request& what,
                             const std::vector<std::int32_t>& most) {
-  return look_for_suspects(sql::suspect_candidates, what, most);
+  return find_suspects(sql::suspect_candidates, what, most);
 }
 
 pq::call fail_row(const candidate& which, const std::string& reason) {
   return make_call(sql::fail_row, which.id, which.place, reason);
 }
 
-pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
+pq::call show(const std::vector<unloaded_row>& rows, std::int32_t inbox,
               std::int64_t bytes) {
-  return make_call(sql::show, column(rows, &hidden_row::id), inbox,
-                   column(rows, &hidden_row::token), bytes, longest_text);
+  return make_call(sql::show, column(rows, &unloaded_row::id), inbox,
+                   column(rows, &unloaded_row::token), bytes, longest_text);
 }
 
 constexpr std::int64_t us_until_2000 = 946'684'800'000'000; ///< from 1970
@@ -183,7 +182,7 @@ pq::call note_trials(const std::vector<trials_note>& notes,
 
 // -- outcomes -----------------------------------------------------------------
 
-std::string_view to_string(verb x) noexcept {
+std::string_view to_string(write_kind x) noexcept {
   constexpr std::array<std::string_view, 10> names{
     "next",    "replay", "await", "done", "stop",
     "release", "next",   "next",  "next", "next"};
@@ -199,7 +198,7 @@ std::size_t outcome_row::bytes() const noexcept {
          + 8 * (consumed.size() + seen.size());
 }
 
-bool may_collide(const picked_row& row, verb what) {
+bool may_collide(const picked_row& row, write_kind what) {
   auto taken_in = [&row](std::string_view status) {
     return std::find(row.unique_scope.begin(), row.unique_scope.end(), status)
            != row.unique_scope.end();
@@ -207,13 +206,13 @@ bool may_collide(const picked_row& row, verb what) {
   if (row.unique_scope.empty() || taken_in("executing"))
     return false;
   switch (what) {
-    case verb::await:
-    case verb::park:
+    case write_kind::await:
+    case write_kind::park:
       return taken_in("awaiting_signal");
-    case verb::done:
-    case verb::finish:
+    case write_kind::done:
+    case write_kind::finish:
       return taken_in("done");
-    case verb::stop:
+    case write_kind::stop:
       return taken_in("failed");
     default:
       return taken_in("runnable");
@@ -222,7 +221,7 @@ bool may_collide(const picked_row& row, verb what) {
 
 /// What no other outcomes have.
 template <class T>
-static auto only_of(verb what, T outcome_row::*member) {
+static auto only_of(write_kind what, T outcome_row::*member) {
   using value = decltype(pq::element_of(std::declval<const T&>()));
   return [what, member](const outcome_row& x) {
     return x.what == what ? std::optional<value>{x.*member} : std::nullopt;
@@ -239,22 +238,22 @@ static auto filled(std::string Row::*member) {
 }
 
 static std::string_view outcome_of(const outcome_row& x) {
-  return x.what == verb::park     ? "park"
-         : x.what == verb::finish ? "finish"
-         : x.what == verb::later  ? "later"
-                                  : to_string(x.what);
+  return x.what == write_kind::park     ? "park"
+         : x.what == write_kind::finish ? "finish"
+         : x.what == write_kind::later  ? "later"
+                                        : to_string(x.what);
 }
 
 static pq::call write_any(const sql::statement& by,
                           const row_refs<outcome_row>& rows) {
   auto last_error =
     [](const outcome_row& x) -> std::optional<std::string_view> {
-    if (x.what == verb::stop)
+    if (x.what == write_kind::stop)
       return x.reason;
     return x.failure;
   };
   auto delay = [](const outcome_row& x) {
-    return x.what == verb::replay || x.what == verb::later
+    return x.what == write_kind::replay || x.what == write_kind::later
              ? std::optional{x.delay_us}
              : std::nullopt;
   };
@@ -262,22 +261,22 @@ static pq::call write_any(const sql::statement& by,
     return x.awaits_also.empty() ? std::nullopt
                                  : std::optional{to_json(x.awaits_also).text()};
   };
-  return make_call(by, column(rows, &outcome_row::id),
-                   alike(rows, &outcome_row::token),
-                   column(rows, filled(&outcome_row::step)),
-                   column(rows, filled(&outcome_row::state)), consumed_by(rows),
-                   column(rows, outcome_of),
-                   column(rows, only_of(verb::done, &outcome_row::result)),
-                   column(rows, delay),
-                   column(rows, only_of(verb::await, &outcome_row::awaits)),
-                   column(rows, &outcome_row::timeout_us),
-                   column(rows, &outcome_row::until_us),
-                   column(rows, last_error), column(rows, others));
+  return make_call(
+    by, column(rows, &outcome_row::id), alike(rows, &outcome_row::token),
+    column(rows, filled(&outcome_row::step)),
+    column(rows, filled(&outcome_row::state)), consumed_by(rows),
+    column(rows, outcome_of),
+    column(rows, only_of(write_kind::done, &outcome_row::result)),
+    column(rows, delay),
+    column(rows, only_of(write_kind::await, &outcome_row::awaits)),
+    column(rows, &outcome_row::timeout_us),
+    column(rows, &outcome_row::until_us), column(rows, last_error),
+    column(rows, others));
 }
 
 static void add_history(pq::call& to, const row_refs<outcome_row>& rows) {
   auto failure = [](const outcome_row& row) -> std::optional<std::string_view> {
-    if (row.what == verb::stop && row.failure)
+    if (row.what == write_kind::stop && row.failure)
       return *row.failure;
     return std::nullopt;
   };
@@ -286,13 +285,13 @@ static void add_history(pq::call& to, const row_refs<outcome_row>& rows) {
 }
 
 bool is_plain_done(const outcome_row& row) {
-  return row.what == verb::done && row.result == "{}" && !row.may_collide
+  return row.what == write_kind::done && row.result == "{}" && !row.may_collide
          && row.consumed.empty() && !row.failure;
 }
 
 bool is_plain_next(const outcome_row& row) {
-  return row.what == verb::next && !row.may_collide && row.consumed.empty()
-         && !row.failure;
+  return row.what == write_kind::next && !row.may_collide
+         && row.consumed.empty() && !row.failure;
 }
 
 /// By writer, and what follows; null: it does not write such outcomes.
@@ -356,7 +355,7 @@ std::optional<pq::call> recheck(const row_refs<outcome_row>& rows) {
   std::vector<std::int64_t> parked;
   std::vector<std::int64_t> seen;
   for (const auto& row : rows)
-    if (row.what == verb::await) {
+    if (row.what == write_kind::await) {
       parked.push_back(row.id);
       seen.insert(seen.end(), row.seen.begin(), row.seen.end());
     }

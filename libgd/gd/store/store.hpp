@@ -257,7 +257,7 @@ struct failed_row {
 };
 
 /// A row that is picked, and not shown.
-struct hidden_row {
+struct unloaded_row {
   std::int64_t id = 0;
   std::string token{};
 };
@@ -266,7 +266,7 @@ inline constexpr std::int64_t longest_text = 16 << 20;
 /// Of names one character more is read, which makes them somebody else's.
 inline constexpr std::size_t longest_name = 1'024;
 /// Until so many bytes are shown, one row at least.
-pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
+pq::call show(const std::vector<unloaded_row>& rows, std::int32_t inbox,
               std::int64_t bytes);
 /// Of those that were looked at, in the order of the rows.
 struct shown_row {
@@ -332,7 +332,7 @@ struct noted_row {
 
 // -- outcomes -----------------------------------------------------------------
 
-enum class verb : std::uint8_t {
+enum class write_kind : std::uint8_t {
   next,
   replay,
   await,
@@ -346,13 +346,13 @@ enum class verb : std::uint8_t {
 };
 
 /// The outcome's name; that of the last four is "next".
-std::string_view to_string(verb x) noexcept;
+std::string_view to_string(write_kind x) noexcept;
 
-/// An outcome, encoded and validated, or a give-back.
+/// An outcome, encoded and validated, or a release.
 struct outcome_row {
   std::int64_t id = 0;
   std::string token{};
-  verb what = verb::release;
+  write_kind what = write_kind::release;
   std::string step{};
   std::string state{};
   std::string result{};
@@ -390,14 +390,14 @@ struct outcome_row {
 
 /// Whether a picked row's unique key is free while it executes and taken after
 /// `what`.
-bool may_collide(const picked_row& row, verb what);
+bool may_collide(const picked_row& row, write_kind what);
 
 /// Whether `writer::done`, or `writer::next`, does what `writer::any` would do to this row.
 bool is_plain_done(const outcome_row& row);
 bool is_plain_next(const outcome_row& row);
 
 /// What writes outcomes. `done` and `next` do for less what `any` does to plain ones;
-/// `advance` writes those of that verb, and no other does.
+/// `advance` writes those of that kind, and no other does.
 enum class writer : std::uint8_t { done, next, any, advance };
 
 /// What follows from outcomes, beside what is written of their rows: entries of their
@@ -474,9 +474,9 @@ struct page_end {
 /// that it is time to look at.
 pq::call end_leases(std::int32_t limit, const page_end& after = {});
 /// Where a page of them ended. As many as its limit: there may be more.
-struct looked_leases : page_end {
-  std::int64_t looked = 0;
-  GD_FIELDS(looked, at_us2000, id);
+struct scanned_leases : page_end {
+  std::int64_t examined = 0;
+  GD_FIELDS(examined, at_us2000, id);
 };
 
 pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,

@@ -4,7 +4,7 @@
 #include <gd/actors/remote.hpp>
 #include <gd/network/client/dial.hpp>
 #include <gd/network/wire/sockets.hpp>
-#include <gd/network/workers/crew.hpp>
+#include <gd/network/workers/executor.hpp>
 
 #include <gd/network/workers/link_worker.hpp>
 #include <gd/time.hpp>
@@ -35,11 +35,11 @@ struct shared {
 class link_actor : public caf::event_based_actor {
 public:
   link_actor(caf::actor_config& cfg, node_ptr home,
-             std::vector<std::string> places, join_options how,
+             std::vector<std::string> endpoints, join_options how,
              link_worker::settings settings, std::shared_ptr<shared> with)
     : caf::event_based_actor(cfg),
       home_(std::move(home)),
-      places_(std::move(places)),
+      endpoints_(std::move(endpoints)),
       how_(std::move(how)),
       link_(std::move(settings)),
       shared_(std::move(with)) {
@@ -60,12 +60,12 @@ private:
     return system().clock().now();
   }
 
-  void start_crew(const queue_config& queue);
-  void look();
+  void start_executor(const queue_config& queue);
+  void dial_next();
   void found(const result<held_gateway>& what);
   void leave_engine();
   void receive(link_message& x);
-  void read(std::vector<crew_event>& news);
+  void read(std::vector<executor_event>& news);
   void drive();
   void note_phase();
   void tell_status();
@@ -73,16 +73,16 @@ private:
   held_row_ptr held_row_of(link::work x);
 
   node_ptr home_;
-  std::vector<std::string> places_;
+  std::vector<std::string> endpoints_;
   join_options how_;
   link_worker link_;
   std::shared_ptr<shared> shared_;
   watcher watcher_;
-  std::map<std::string, caf::actor> crews_;
+  std::map<std::string, caf::actor> executors_;
   std::size_t at_ = 0; ///< the address in turn
   int tries_ = 0;      ///< since it was joined last
-  bool looking_ = false;
-  clock::time_point look_at_{};
+  bool dialling_ = false;
+  clock::time_point dial_at_{};
   caf::actor engine_;
   std::shared_ptr<void> connection_;
   phase before_ = phase::alone;
@@ -95,12 +95,12 @@ caf::behavior link_actor::make_behavior() {
   watcher_.install(this);
   refuse_unknown(this);
   for (const auto& queue : home_->config.queues)
-    start_crew(queue);
+    start_executor(queue);
   drive();
   return {
     [this](link_message& x) { receive(x); },
     [this](const dialled& x) { found(*x.what); },
-    [this](crew_news& x) {
+    [this](executor_news& x) {
     read(*x.all);
     drive();
     },
@@ -118,43 +118,43 @@ caf::behavior link_actor::make_behavior() {
 }
 
 void link_actor::on_exit() {
-  for (auto& [queue, crew] : crews_)
-    caf::anon_send_exit(crew, caf::exit_reason::kill);
-  crews_.clear();
+  for (auto& [queue, executor] : executors_)
+    caf::anon_send_exit(executor, caf::exit_reason::kill);
+  executors_.clear();
   leave_engine();
   home_ = nullptr; // a timer keeps the actor until it ends
   shared_->ended.set_value();
 }
 
-void link_actor::start_crew(const queue_config& queue) {
-  auto crew = spawn<crew_actor>(home_, queue,
-                                caf::actor_cast<caf::actor>(this));
-  crews_[queue.name] = crew;
-  watcher_.watch(this, crew, [this, queue](const caf::error& why) {
-    home_->tell(
-      events::actor_restarted{"crew of " + queue.name, render(system(), why)});
+void link_actor::start_executor(const queue_config& queue) {
+  auto executor = spawn<executor_actor>(home_, queue,
+                                        caf::actor_cast<caf::actor>(this));
+  executors_[queue.name] = executor;
+  watcher_.watch(this, executor, [this, queue](const caf::error& why) {
+    home_->tell(events::actor_restarted{"executor of " + queue.name,
+                                        render(system(), why)});
     for (const auto& which : link_.held_of(queue.name))
-      link_.crash(which, "its crew has ended", {});
-    start_crew(queue);
+      link_.crash(which, "its executor has ended", {});
+    start_executor(queue);
     drive();
   });
 }
 
 // -- the connection ---------------------------------------------------------------
 
-void link_actor::look() {
-  looking_ = true;
-  dial(weak_ref{this}, system(), places_[at_], how_.secret, how_.patience);
+void link_actor::dial_next() {
+  dialling_ = true;
+  dial(weak_ref{this}, system(), endpoints_[at_], how_.secret, how_.patience);
 }
 
 void link_actor::found(const result<held_gateway>& what) {
-  looking_ = false;
+  dialling_ = false;
   if (!what) {
     std::lock_guard guard{shared_->mutex};
     shared_->status.why = what.error().message;
     engine_ = nullptr;
   } else {
-    engine_ = caf::actor_cast<caf::actor>(what->door);
+    engine_ = caf::actor_cast<caf::actor>(what->handle);
     connection_ = what->connection;
     watcher_.watch(this, engine_,
                    [this, of = engine_->address()](const caf::error&) {
@@ -167,8 +167,8 @@ void link_actor::found(const result<held_gateway>& what) {
     link_.connected(now());
   }
   if (!engine_) { // the next one
-    at_ = (at_ + 1) % places_.size();
-    look_at_ = now() + backoff(tries_++, how_.first_pause, how_.longest_pause);
+    at_ = (at_ + 1) % endpoints_.size();
+    dial_at_ = now() + backoff(tries_++, how_.first_pause, how_.longest_pause);
   }
   drive();
 }
@@ -191,7 +191,7 @@ void link_actor::note_phase() {
   auto phase_now = link_.now();
   if (phase_now == before_)
     return;
-  const auto& where = places_[at_];
+  const auto& where = endpoints_[at_];
   bool was_in = before_ == phase::joined || before_ == phase::parting;
   if (phase_now == phase::alone) {
     auto why = link_.why().empty() ? "its connection has ended" : link_.why();
@@ -204,12 +204,13 @@ void link_actor::note_phase() {
     leave_engine();
     // Whom it had may just be there again; whoever has refused it is not asked first.
     if (!was_in)
-      at_ = (at_ + 1) % places_.size();
-    look_at_ = now() + backoff(tries_++, how_.first_pause, how_.longest_pause);
+      at_ = (at_ + 1) % endpoints_.size();
+    dial_at_ = now() + backoff(tries_++, how_.first_pause, how_.longest_pause);
   } else if (!was_in && phase_now != phase::joining) {
     tries_ = 0;
     const auto& engine = link_.engine();
-    home_->tell(events::engine_joined{where, engine.node, engine.stand.size()});
+    home_->tell(
+      events::engine_joined{where, engine.node, engine.resumed.size()});
     std::lock_guard guard{shared_->mutex};
     ++shared_->status.joins;
     shared_->status.why.clear();
@@ -228,13 +229,13 @@ void link_actor::drive() {
     for (auto& x : link_.take_packets())
       post(this, engine_, link_message{x.type, x.version, std::move(x.bytes)});
   tell_status();
-  if (leaving_ && link_.left())
+  if (leaving_ && link_.has_left())
     return quit();
-  if (!engine_ && !looking_ && t >= look_at_)
-    look();
+  if (!engine_ && !dialling_ && t >= dial_at_)
+    dial_next();
   auto at = link_.due(t);
-  if (!engine_ && !looking_)
-    at = std::min(at, look_at_);
+  if (!engine_ && !dialling_)
+    at = std::min(at, dial_at_);
   alarm_.set(this, at);
 }
 
@@ -242,7 +243,7 @@ void link_actor::tell_status() {
   std::lock_guard guard{shared_->mutex};
   auto& x = shared_->status;
   x.joined = link_.now() == phase::joined;
-  x.address = places_[at_];
+  x.address = endpoints_[at_];
   x.node = link_.engine().node;
   x.holds = link_.holds();
 }
@@ -259,13 +260,13 @@ held_row_ptr link_actor::held_row_of(link::work x) {
 }
 
 void link_actor::obey() {
-  std::map<std::string, std::vector<crew_order>> by_queue;
+  std::map<std::string, std::vector<executor_order>> by_queue;
   for (auto& x : link_.take_orders()) {
-    crew_order order;
-    if (x.what == link_worker::order::verb::begin) {
+    executor_order order;
+    if (x.what == link_worker::order::action::begin) {
       order.row = held_row_of(std::move(x.work));
       if (!order.row) { // no engine sends that
-        link_.give_back(x.which);
+        link_.release(x.which);
         continue;
       }
     }
@@ -274,25 +275,26 @@ void link_actor::obey() {
     by_queue[queue].push_back(std::move(order));
   }
   for (auto& [queue, orders] : by_queue)
-    if (auto crew = crews_.find(queue); crew != crews_.end())
-      anon(crew->second, crew_orders{std::make_shared<std::vector<crew_order>>(
-                           std::move(orders))});
+    if (auto executor = executors_.find(queue); executor != executors_.end())
+      anon(executor->second,
+           executor_orders{
+             std::make_shared<std::vector<executor_order>>(std::move(orders))});
 }
 
-void link_actor::read(std::vector<crew_event>& news) {
+void link_actor::read(std::vector<executor_event>& news) {
   for (auto& x : news)
     switch (x.what) {
-      case crew_event::kind::outcome:
+      case executor_event::kind::outcome:
         link_.report(x.which, std::move(x.row), std::move(x.told), x.over);
         break;
-      case crew_event::kind::over:
+      case executor_event::kind::over:
         link_.function_over(x.which);
         break;
-      case crew_event::kind::crashed:
+      case executor_event::kind::crashed:
         link_.crash(x.which, std::move(x.why), x.took);
         break;
-      case crew_event::kind::returned:
-        link_.give_back(x.which);
+      case executor_event::kind::released:
+        link_.release(x.which);
     }
 }
 
@@ -344,7 +346,7 @@ void worker::leave() {
 result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
                     std::vector<machine> machines,
                     std::vector<queue_config> queues, join_options how) {
-  if (auto ok = check_places(addresses, how.secret); !ok)
+  if (auto ok = check_endpoints(addresses, how.secret); !ok)
     return error{ok.error().code, "join: " + ok.error().message, {}};
   if (addresses.empty())
     return error{errc::invalid_argument, "join: expected an address", {}};
@@ -376,7 +378,7 @@ result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
                                  .bytes = how.bytes,
                                  .patience = how.patience};
   for (const auto& x : cfg.queues)
-    settings.queues.push_back({x.name, x.slots, x.ahead});
+    settings.queues.push_back({x.name, x.slots, x.prefetch});
   auto x = std::make_unique<worker::impl>();
   x->link = sys.spawn<link_actor>(std::move(home), std::move(addresses),
                                   std::move(how), std::move(settings), x->with);

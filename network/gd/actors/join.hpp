@@ -27,7 +27,7 @@ struct join_options {
   /// For addresses that are ports: the secret of their engines, a file of mode 0600. Sockets
   /// need none.
   std::string secret{};
-  /// Bytes of rows without an outcome, and of outcomes that are not settled.
+  /// Bytes of rows without an outcome, and of outcomes that are not completed.
   std::int64_t bytes = 16 << 20;
   /// How long one try to join may take.
   std::chrono::milliseconds patience{5'000};
@@ -44,9 +44,9 @@ struct join_options {
 struct worker_settings {
   /// Of engines: "unix:/run/gd.sock" or "127.0.0.1:4711".
   std::vector<std::string> addresses{};
-  std::vector<machine> machines{};                 ///< that it runs
-  std::vector<queue_config> queues{{.ahead = 20}}; ///< that it serves
-  join_options how{};                              ///< all the rest
+  std::vector<machine> machines{};                    ///< that it runs
+  std::vector<queue_config> queues{{.prefetch = 20}}; ///< that it serves
+  join_options how{};                                 ///< all the rest
 };
 
 /// Adds an option for each of these that is a plain value, with dashes in the place of
@@ -64,7 +64,7 @@ struct worker_status {
   bool joined = false;     ///< it gets work
   std::string address{};   ///< of the engine, or where the next try goes
   std::string node{};      ///< the engine's, when it was joined last
-  std::size_t holds = 0;   ///< executions that are not settled
+  std::size_t holds = 0;   ///< executions that are not completed
   std::uint64_t joins = 0; ///< so far
   std::string why{};       ///< why it is not joined
 };
@@ -82,7 +82,7 @@ public:
   worker_status status() const;
 
   /// Asks for no more work, gives back what has not begun, waits up to
-  /// `join_options::stop_grace` until what runs is settled. Blocks; a second call does
+  /// `join_options::stop_grace` until what runs is completed. Blocks; a second call does
   /// nothing.
   void leave();
 
@@ -105,7 +105,7 @@ private:
 /// The engine has to have the machines, too, with the same steps under the same version.
 result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
                     std::vector<machine> machines,
-                    std::vector<queue_config> queues = {{.ahead = 20}},
+                    std::vector<queue_config> queues = {{.prefetch = 20}},
                     join_options how = {});
 
 /// The same.

@@ -32,7 +32,7 @@ void for_each_worker_option(worker_settings& x, F f) {
   f(option_name(worker_group, "addresses"), x.addresses,
     "of engines: unix:PATH, or ADDRESS:PORT");
   f(option_name(worker_group, "queues"), x.queues,
-    "what this worker serves: name, name:slots, name:slots:ahead");
+    "what this worker serves: name, name:slots, name:slots:prefetch");
 #define GD_VISIT(field, text) \
   f(option_name(worker_group, #field), x.how.field, text);
   GD_WORKER_OPTIONS(GD_VISIT)
@@ -67,7 +67,7 @@ void add_worker_options_to(caf::actor_system_config& cfg) {
 
 result<worker_settings> configured_worker(const caf::actor_system_config& cfg,
                                           worker_settings settings) {
-  given_options given{cfg, worker_group, {.ahead = 20}};
+  given_options given{cfg, worker_group, {.prefetch = 20}};
   for_each_worker_option(settings,
                          [&](const std::string& name, auto& field,
                              std::string_view) { given.read(name, field); });

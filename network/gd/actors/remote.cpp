@@ -51,7 +51,7 @@ constexpr milliseconds least_silence{3'000};
 /// For what the gateway answers: pages of documents.
 constexpr std::size_t most_of_an_answer = std::size_t{128} << 20;
 /// How long a gateway that somebody else holds already may take to answer.
-constexpr milliseconds longest_look{1'000};
+constexpr milliseconds longest_probe{1'000};
 /// How long an engine that stops waits for peers that do not read.
 constexpr milliseconds patience_at_end{2'000};
 
@@ -88,7 +88,7 @@ result<void> check(const publish_options& x, const limits& bounds) {
   if (x.socket.find('\n') != std::string::npos)
     return invalid("publish: expected a socket's path without line breaks");
   if (!x.advertise.empty())
-    if (auto at = to_place(x.advertise); !at || at->path.empty() != !!x.port)
+    if (auto at = to_endpoint(x.advertise); !at || at->path.empty() != !!x.port)
       return invalid(fmt::format(
         "publish: expected {} to be advertised, the end of a tunnel to {}, got "
         "\"{}\"",
@@ -128,23 +128,23 @@ caf::node_id node_of(caf::actor_system& sys, const std::string& bytes) {
 
 // -- publishing ---------------------------------------------------------------
 
-/// A place where the gateway is published.
-class published_place {
+/// An endpoint where the gateway is published.
+class published_endpoint {
 public:
-  published_place(caf::actor_system& sys,
-                  std::shared_ptr<connected_nodes> nodes)
+  published_endpoint(caf::actor_system& sys,
+                     std::shared_ptr<connected_nodes> nodes)
     : sys_(sys), nodes_(std::move(nodes)) {
     // nop
   }
 
-  void open(const gateway& door, relay_settings settings, descriptor listener,
+  void open(const gateway& handle, relay_settings settings, descriptor listener,
             std::string path) {
     path_ = std::move(path);
     struct stat file {};
     if (!path_.empty() && stat(path_.c_str(), &file) == 0)
       file_ = {file.st_dev, file.st_ino};
-    auto whom = caf::actor_cast<caf::strong_actor_ptr>(door);
-    auto signatures = sys_.message_types(door);
+    auto whom = caf::actor_cast<caf::strong_actor_ptr>(handle);
+    auto signatures = sys_.message_types(handle);
     settings.gone = [this](const std::string& node) {
       nodes_->gone(node_of(sys_, node));
     };
@@ -168,10 +168,11 @@ public:
       unlink(path_.c_str());
   }
 
-  /// Waits until the door has ended, and peers have what it has sent to them before.
-  void end(const gateway& door) {
+  /// Waits until the gateway server has ended, and peers have what it has sent to them
+  /// before.
+  void end(const gateway& handle) {
     caf::scoped_actor self{sys_};
-    self->wait_for(door);
+    self->wait_for(handle);
     // CAF's broker answers behind what it has been given before. It refuses this at once:
     // what it knows of nodes it tells by a port, and ends the process if it knows the node
     // by a socket, as it does this one where a peer says that it is this one.
@@ -180,8 +181,8 @@ public:
       .receive([] {}, [](const caf::error&) {});
     relay_->finish(patience_at_end);
     nodes_->leave(this);
-    relay_.reset(); // it keeps the door
-    static_cast<void>(sys_.middleman().unpublish(door, entry));
+    relay_.reset(); // it keeps the gateway server
+    static_cast<void>(sys_.middleman().unpublish(handle, entry));
   }
 
 private:
@@ -192,7 +193,7 @@ private:
   std::optional<relay> relay_;
 };
 
-/// The engine's, which its first place makes.
+/// The engine's, which its first endpoint makes.
 std::shared_ptr<connected_nodes> nodes_of(caf::actor_system& sys,
                                           const node_ptr& home) {
   home->far.set(std::make_shared<connected_nodes>(sys, home));
@@ -222,11 +223,11 @@ result<std::optional<shared_secret>> secret_for(const publish_options& x) {
 
 relay_settings settings_for(const publish_options& x, const config& cfg,
                             std::optional<shared_secret> secret,
-                            caf::actor_id door) {
+                            caf::actor_id handle) {
   return {.rules = {.frames = {.first = frame_kind::client_handshake,
                                .version = caf::io::basp::version,
                                .most_bytes = message_bytes(x, cfg.limits)},
-                    .counts = door,
+                    .counts = handle,
                     .silence = x.silence},
           .connections = x.connections,
           .handshake = x.handshake,
@@ -238,10 +239,10 @@ relay_settings settings_for(const publish_options& x, const config& cfg,
 } // namespace
 
 result<std::string> publish(engine& x, const publish_options& options) {
-  const auto& door = x.gateway();
-  if (!door)
+  const auto& handle = x.gateway();
+  if (!handle)
     return error{errc::stopped, "expected a running engine to publish", {}};
-  auto& sys = door.home_system();
+  auto& sys = handle.home_system();
   if (auto ok = check_network(sys, "publish"); !ok)
     return ok.error();
   auto home = inside(x);
@@ -250,7 +251,7 @@ result<std::string> publish(engine& x, const publish_options& options) {
   auto secret = secret_for(options);
   if (!secret)
     return secret.error();
-  place at{options.socket, options.address, options.port.value_or(0)};
+  endpoint at{options.socket, options.address, options.port.value_or(0)};
   auto listener = listen_at(at);
   if (!listener)
     return error{
@@ -260,18 +261,19 @@ result<std::string> publish(engine& x, const publish_options& options) {
   auto nodes = nodes_of(sys, home);
   nodes->let_leave(std::min(
     options.bytes / 2, static_cast<std::size_t>(home->config.bytes_waiting)));
-  auto opened = std::make_shared<published_place>(sys, nodes);
+  auto opened = std::make_shared<published_endpoint>(sys, nodes);
   opened->open(
-    door, settings_for(options, home->config, std::move(*secret), door.id()),
+    handle,
+    settings_for(options, home->config, std::move(*secret), handle.id()),
     std::move(*listener), options.socket);
   x.keep(
-    {[opened] { opened->close(); }, [opened, door] { opened->end(door); }});
+    {[opened] { opened->close(); }, [opened, handle] { opened->end(handle); }});
   if (!home->workers.get()) {
-    auto desk = std::make_shared<link_desk>(link_settings(home->config));
+    auto hub = std::make_shared<worker_hub>(link_settings(home->config));
     x.let_others_in(
-      desk,
-      [home, desk](caf::actor_system& on) {
-      return caf::actor_cast<caf::actor>(on.spawn<links_actor>(home, desk));
+      hub,
+      [home, hub](caf::actor_system& on) {
+      return caf::actor_cast<caf::actor>(on.spawn<links_actor>(home, hub));
       },
       [home](caf::actor_system& on) { return spawn_hints(on, home); });
   }
@@ -333,31 +335,31 @@ private:
   std::vector<made> connections_;
 };
 
-/// What an actor system has found at a place.
-struct known_place {
+/// What an actor system has found at an endpoint.
+struct known_endpoint {
   /// One attempt at a time: two would make two connections.
   std::timed_mutex attempt;
   std::weak_ptr<held_node> node;
-  caf::actor_addr door;
+  caf::actor_addr handle;
   std::optional<made> last;
 };
 
-/// The places and nodes that an actor system knows: for as long as the process, since the next
-/// attempt asks for what is left of the last one.
-class known_places {
+/// The endpoints and nodes that an actor system knows: for as long as the process, since
+/// the next attempt asks for what is left of the last one.
+class known_endpoints {
 public:
-  static known_places& of(caf::actor_system& sys) {
+  static known_endpoints& of(caf::actor_system& sys) {
     static std::mutex mutex;
-    static std::map<caf::node_id, known_places> known;
+    static std::map<caf::node_id, known_endpoints> known;
     std::lock_guard held{mutex};
     return known[sys.node()];
   }
 
-  std::shared_ptr<known_place> at(const std::string& place) {
+  std::shared_ptr<known_endpoint> at(const std::string& endpoint) {
     std::lock_guard held{mutex_};
-    auto& x = places_[place];
+    auto& x = endpoints_[endpoint];
     if (!x)
-      x = std::make_shared<known_place>();
+      x = std::make_shared<known_endpoint>();
     return x;
   }
 
@@ -373,7 +375,7 @@ public:
 
 private:
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<known_place>> places_;
+  std::map<std::string, std::shared_ptr<known_endpoint>> endpoints_;
   std::map<caf::node_id, std::weak_ptr<held_node>> nodes_;
 };
 
@@ -436,7 +438,7 @@ private:
 };
 
 /// A connection over which CAF may speak.
-result<descriptor> call(const place& to, const std::string& secret,
+result<descriptor> call(const endpoint& to, const std::string& secret,
                         milliseconds timeout) {
   auto until = clock::now() + timeout;
   auto peer = dial(to, timeout);
@@ -502,7 +504,7 @@ result<void> ask(caf::scoped_actor& self, const gateway& x,
   return answer;
 }
 
-result<held_gateway> find(caf::actor_system& sys, const place& to,
+result<held_gateway> find(caf::actor_system& sys, const endpoint& to,
                           const std::string& secret, milliseconds timeout,
                           milliseconds silence) {
   auto until = clock::now() + timeout;
@@ -512,20 +514,20 @@ result<held_gateway> find(caf::actor_system& sys, const place& to,
       milliseconds{0});
   };
   auto at = to_string(to);
-  auto& places = known_places::of(sys);
-  auto known = places.at(at);
+  auto& endpoints = known_endpoints::of(sys);
+  auto known = endpoints.at(at);
   std::unique_lock turn{known->attempt, until};
   if (!turn)
     return unavailable("another attempt to reach " + at + " has not ended"
                        + in_time(timeout));
   caf::scoped_actor self{sys};
   auto node = known->node.lock();
-  auto door = caf::actor_cast<caf::strong_actor_ptr>(known->door);
+  auto handle = caf::actor_cast<caf::strong_actor_ptr>(known->handle);
   auto is_shared = node && node->lives();
-  if (is_shared && door) {
-    auto x = caf::actor_cast<gateway>(door);
+  if (is_shared && handle) {
+    auto x = caf::actor_cast<gateway>(handle);
     // It may be dead, and CAF does not tell who asks.
-    if (ask(self, x, at, std::min(left() / 2, longest_look), timeout))
+    if (ask(self, x, at, std::min(left() / 2, longest_probe), timeout))
       return held_gateway{std::move(x), std::move(node)};
   }
   // CAF would take the new one for superfluous while there is the old one.
@@ -542,10 +544,10 @@ result<held_gateway> find(caf::actor_system& sys, const place& to,
   if (!found)
     return found.error();
   auto x = caf::actor_cast<gateway>(found->handle);
-  node = places.node(found->node);
+  node = endpoints.node(found->node);
   node->add(connection.keep());
   known->node = node;
-  known->door = caf::actor_cast<caf::actor_addr>(x);
+  known->handle = caf::actor_cast<caf::actor_addr>(x);
   if (auto ok = ask(self, x, at, left(), timeout); !ok)
     return ok.error();
   return held_gateway{std::move(x), std::move(node)};
@@ -558,7 +560,7 @@ result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
                           milliseconds silence) {
   if (auto ok = check_network(sys, "reach"); !ok)
     return ok.error();
-  if (auto ok = check_places({where}, secret); !ok)
+  if (auto ok = check_endpoints({where}, secret); !ok)
     return invalid("reach: " + ok.error().message);
   if (silence < least_silence)
     return invalid(fmt::format("reach: expected a silence of at least {} ms, "
@@ -568,7 +570,7 @@ result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
        {std::pair{"reach: timeout", timeout}, {"reach: silence", silence}})
     if (auto ok = check_time(name, value, {}, longest_statement); !ok)
       return ok.error();
-  return find(sys, *to_place(where), secret, timeout, silence);
+  return find(sys, *to_endpoint(where), secret, timeout, silence);
 }
 
 } // namespace gd::actors

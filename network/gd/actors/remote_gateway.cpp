@@ -1,8 +1,8 @@
 #include <gd/actors/remote_gateway.hpp>
 
 #include <gd/actors/remote.hpp>
-#include <gd/network/client/caller.hpp>
 #include <gd/network/client/dial.hpp>
+#include <gd/network/client/remote_client.hpp>
 
 #include <gd/time.hpp>
 
@@ -37,7 +37,7 @@ result<void> check(const std::vector<std::string>& addresses,
                    const reach_options& x) {
   if (addresses.empty())
     return reach_error("expected at least one address, got none");
-  if (auto ok = check_places(addresses, x.secret); !ok)
+  if (auto ok = check_endpoints(addresses, x.secret); !ok)
     return reach_error(ok.error().message);
   for (auto [name, time, least] :
        {std::tuple{"patience", x.patience, milliseconds{1}},
@@ -66,22 +66,23 @@ result<void> check(const std::vector<std::string>& addresses,
 
 } // namespace
 
-remote_gateway::remote_gateway(actors::gateway door,
-                               std::shared_ptr<const connected_node> peer)
-  : door_(std::move(door)), peer_(std::move(peer)) {
+remote_gateway::remote_gateway(actors::gateway handle,
+                               std::shared_ptr<const connected_node> remote)
+  : handle_(std::move(handle)), remote_(std::move(remote)) {
   // nop
 }
 
 remote_gateway::remote_gateway(remote_gateway&& other) noexcept
-  : door_(std::exchange(other.door_, nullptr)), peer_(std::move(other.peer_)) {
+  : handle_(std::exchange(other.handle_, nullptr)),
+    remote_(std::move(other.remote_)) {
   // nop
 }
 
 remote_gateway& remote_gateway::operator=(remote_gateway&& other) noexcept {
   if (this != &other) {
     stop();
-    door_ = std::exchange(other.door_, nullptr);
-    peer_ = std::move(other.peer_);
+    handle_ = std::exchange(other.handle_, nullptr);
+    remote_ = std::move(other.remote_);
   }
   return *this;
 }
@@ -91,13 +92,13 @@ remote_gateway::~remote_gateway() {
 }
 
 caf::node_id remote_gateway::node() const {
-  return peer_->get();
+  return remote_->get();
 }
 
 void remote_gateway::stop() {
-  if (door_)
-    anon(caf::actor_cast<caf::actor>(door_), hang_up{});
-  door_ = nullptr;
+  if (handle_)
+    anon(caf::actor_cast<caf::actor>(handle_), hang_up{});
+  handle_ = nullptr;
 }
 
 result<void> check_network(caf::actor_system& sys, const std::string& what) {
@@ -122,7 +123,7 @@ result<remote_gateway> reach(caf::actor_system& sys,
   std::size_t at = 0;
   if (options.connect_first) {
     std::optional<error> why;
-    for (std::size_t i = 0; i < addresses.size() && !first.door; ++i) {
+    for (std::size_t i = 0; i < addresses.size() && !first.handle; ++i) {
       auto found = hold(sys, addresses[i], options.secret,
                         options.connect_timeout);
       if (!found) {
@@ -132,13 +133,13 @@ result<remote_gateway> reach(caf::actor_system& sys,
         at = i;
       }
     }
-    if (!first.door)
+    if (!first.handle)
       return *why;
   }
-  auto peer = std::make_shared<connected_node>();
-  auto door = sys.spawn<caller>(std::move(addresses), std::move(options),
-                                std::move(first), at, peer);
-  return remote_gateway{caf::actor_cast<gateway>(door), std::move(peer)};
+  auto remote = std::make_shared<connected_node>();
+  auto handle = sys.spawn<remote_client>(
+    std::move(addresses), std::move(options), std::move(first), at, remote);
+  return remote_gateway{caf::actor_cast<gateway>(handle), std::move(remote)};
 }
 
 } // namespace gd::actors

@@ -76,7 +76,7 @@ public:
 
   /// What to send requests to. Each is answered, once; it needs no timeout.
   const actors::gateway& gateway() const {
-    return door_;
+    return handle_;
   }
 
   /// CAF's name of the node that it is connected to; null while there is no connection. Other
@@ -91,11 +91,11 @@ public:
 private:
   friend result<remote_gateway> reach(caf::actor_system&,
                                       std::vector<std::string>, reach_options);
-  remote_gateway(actors::gateway door,
-                 std::shared_ptr<const connected_node> peer);
+  remote_gateway(actors::gateway handle,
+                 std::shared_ptr<const connected_node> remote);
 
-  actors::gateway door_;
-  std::shared_ptr<const connected_node> peer_;
+  actors::gateway handle_;
+  std::shared_ptr<const connected_node> remote_;
 };
 
 /// Starts a gateway's client in an actor system, which needs `add_network_to`. It keeps a

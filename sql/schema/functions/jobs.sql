@@ -215,7 +215,7 @@ $$;
 -- Works off some of a job, in id order: what it does with instances, and where it has got, is one transaction, of the caller's.
 -- False: another transaction works on it, it has ended, or it is an upgrade, for which see _gd_upgrade. One that a stranger has
 -- locked, or whose unique key another may be inserting, is waited for 100 ms at the most, and ends the batch.
-create function :"schema"._gd_work_on_job(job bigint, most_looked int default 2000, most_changed int default 200) returns boolean
+create function :"schema"._gd_work_on_job(job bigint, most_examined int default 2000, most_changed int default 200) returns boolean
 language plpgsql
 set search_path = :"schema", pg_temp
 set row_security = off
@@ -227,7 +227,7 @@ declare
   statuses text[];
   waited boolean := false;
   ended boolean;
-  looked bigint := 0;
+  examined_now bigint := 0;
   done bigint := 0;
   tried bigint := 0;
 begin
@@ -247,7 +247,7 @@ begin
         from gen_durable g
         where j.status = 'failed' and g.failed_id > j.last_id and g.failed_id <= j.highest_id
         order by g.failed_id
-        limit most_looked
+        limit most_examined
       )
       union all
       (
@@ -255,11 +255,11 @@ begin
         from gen_durable g
         where (j.status = 'failed') is not true and g.id > j.last_id and g.id <= j.highest_id
         order by g.id
-        limit most_looked
+        limit most_examined
       )) p
     order by p.id
   loop
-    looked := looked + 1;
+    examined_now := examined_now + 1;
     j.last_id := x.id;
     if x.fits and x.status = any(statuses) and j.dry_run then
       done := done + 1;
@@ -279,9 +279,9 @@ begin
   if done > 0 and not j.dry_run then
     perform gd_announce();
   end if;
-  ended := not waited and tried < most_changed and looked < most_looked;
+  ended := not waited and tried < most_changed and examined_now < most_examined;
   update gen_durable_jobs o
-  set last_id = case when ended then j.highest_id else j.last_id end, looked_at = o.looked_at + looked,
+  set last_id = case when ended then j.highest_id else j.last_id end, examined = o.examined + examined_now,
       changed = o.changed + done, refused = j.refused, last_refusal = j.last_refusal, refused_ids = j.refused_ids,
       ended_at = case when ended then clock_timestamp() end
   where o.id = job;
@@ -343,7 +343,7 @@ begin
   update gen_durable_jobs o
   set last_id = reached, changed = o.changed + done, refused = j.refused, last_refusal = j.last_refusal,
       refused_ids = j.refused_ids, ended_at = case when reached >= j.highest_id then clock_timestamp() end,
-      looked_at = o.looked_at + (select count(*) from gen_durable g where g.id > expected and g.id <= reached)
+      examined = o.examined + (select count(*) from gen_durable g where g.id > expected and g.id <= reached)
   where o.id = job;
   return true;
 end

@@ -30,13 +30,13 @@ $$;
 
 -- Puts an instance that does not execute back to the step and the state of an entry, and tells its seq and status now. Consumed
 -- signals stay consumed, the others in its inbox. Waits for its row, as long as lock_timeout lets it.
-create function :"schema"._gd_put_back(
+create function :"schema"._gd_rewind(
   target bigint, key bytea, seq bigint, reason text, by text, out seq_now bigint, out status_now text)
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 declare
-  fault text := _gd_mover_fault(_gd_put_back.reason, _gd_put_back.by);
+  fault text := _gd_mover_fault(_gd_rewind.reason, _gd_rewind.by);
   was record;
   entry gen_durable_ledger;
   arrival record;
@@ -54,22 +54,22 @@ begin
     raise exception using errcode = '22023', message = fault;
   end if;
 
-  which := case when key is null then _gd_put_back.target else _gd_hold(key) end;
+  which := case when key is null then _gd_rewind.target else _gd_hold(key) end;
   select g.fsm, g.fsm_version, g.step, g.status::text as status, g.seq, g.unique_key, g.unique_scope::text[] as unique_scope
   into was
   from gen_durable g
   where g.id = which
   for no key update;
   if not found then
-    raise exception 'there is no instance %', _gd_named(_gd_put_back.target, key) using errcode = 'P0002';
+    raise exception 'there is no instance %', _gd_named(_gd_rewind.target, key) using errcode = 'P0002';
   end if;
   if was.status = 'executing' then
     raise exception 'instance % is executing, step %, seq %', which, was.step, was.seq using errcode = 'MV003';
   end if;
 
-  entry := _gd_entry(which, was.fsm, _gd_put_back.seq);
+  entry := _gd_entry(which, was.fsm, _gd_rewind.seq);
   if entry.fsm_version <> was.fsm_version then
-    raise exception 'entry % is of % v%, and instance % is of v%', _gd_put_back.seq, was.fsm, entry.fsm_version, which,
+    raise exception 'entry % is of % v%, and instance % is of v%', _gd_rewind.seq, was.fsm, entry.fsm_version, which,
       was.fsm_version using errcode = 'MV004';
   end if;
   select a.* into arrival from _gd_arrival(was.fsm, was.fsm_version, entry.to_step) a;
@@ -100,8 +100,8 @@ begin
   perform set_config('gd.trusted', trusted, true);
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, by, reason, metadata,
     state)
-  values (made.id, made.seq, made.updated_at, made.fsm_version, 'rewind', was.step, made.step, made.attempt, _gd_put_back.by,
-    _gd_put_back.reason, pg_catalog.jsonb_build_object('seq', _gd_put_back.seq), made.state);
+  values (made.id, made.seq, made.updated_at, made.fsm_version, 'rewind', was.step, made.step, made.attempt, _gd_rewind.by,
+    _gd_rewind.reason, pg_catalog.jsonb_build_object('seq', _gd_rewind.seq), made.state);
   if arrival.status::text = 'runnable' then
     perform gd_announce();
   end if;
@@ -130,7 +130,7 @@ as $$
 begin
   return (
     select p.seq_now
-    from _gd_put_back(target, _gd_address('target', target, key, key_bytes), gd_rewind.seq, gd_rewind.reason, gd_rewind.by) p);
+    from _gd_rewind(target, _gd_address('target', target, key, key_bytes), gd_rewind.seq, gd_rewind.reason, gd_rewind.by) p);
 end
 $$;
 

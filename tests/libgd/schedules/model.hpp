@@ -276,12 +276,12 @@ struct model {
     auto made = make_transition(std::string{store::to_string(row.what)}, x);
     made.reason = row.failure.value_or(row.reason);
     made.metadata = row.metadata;
-    bool keeps = row.what == verb::replay || row.what == verb::stop
-                 || row.what == verb::release;
-    if (row.what == verb::next || row.what == verb::advance
-        || row.what == verb::later || row.what == verb::replay
-        || row.what == verb::await || row.what == verb::park
-        || row.what == verb::finish) {
+    bool keeps = row.what == write_kind::replay || row.what == write_kind::stop
+                 || row.what == write_kind::release;
+    if (row.what == write_kind::next || row.what == write_kind::advance
+        || row.what == write_kind::later || row.what == write_kind::replay
+        || row.what == write_kind::await || row.what == write_kind::park
+        || row.what == write_kind::finish) {
       require(what.n == x.n + 1,
               "an outcome that does not follow the last one");
       x.n = what.n;
@@ -291,29 +291,29 @@ struct model {
       x.deadline = x.deadline_over = false;
     }
     switch (row.what) {
-      case verb::next:
+      case write_kind::next:
         end_lease(x, "runnable");
         x.step = row.step;
         x.attempt = 0;
         x.eligible = true;
         break;
-      case verb::later:
+      case write_kind::later:
         end_lease(x, "runnable");
         x.step = row.step;
         x.attempt = 0;
         x.eligible = false;
         break;
-      case verb::advance:
+      case write_kind::advance:
         x.step = row.step;
         x.attempt = 0;
         x.token = new_token;
         break;
-      case verb::replay:
+      case write_kind::replay:
         end_lease(x, "runnable");
         x.attempt += 1 - x.crashes;
         x.eligible = row.delay_us == 0;
         break;
-      case verb::await:
+      case write_kind::await:
         end_lease(x, "awaiting_signal");
         x.attempt = 0;
         x.awaits = row.awaits;
@@ -321,28 +321,28 @@ struct model {
         x.deadline = row.timeout_us || row.until_us;
         x.deadline_over = row.until_us.has_value();
         break;
-      case verb::park:
+      case write_kind::park:
         end_lease(x, "awaiting_signal");
         x.step = row.step;
         x.attempt = 0;
         x.deadline = row.timeout_us.has_value();
         break;
-      case verb::finish:
+      case write_kind::finish:
         end_lease(x, "done");
         x.step = row.step;
         x.attempt = 0;
         break;
-      case verb::done:
+      case write_kind::done:
         end_lease(x, "done");
         break;
-      case verb::stop:
+      case write_kind::stop:
         end_lease(x, "failed");
         break;
-      case verb::release:
+      case write_kind::release:
         end_lease(x, "runnable");
         break;
     }
-    if (row.what != verb::release) {
+    if (row.what != write_kind::release) {
       x.crashes = 0;
       count(x, made);
     }
@@ -356,7 +356,7 @@ struct model {
         require(!s.consumed, "a signal is consumed twice");
         s.consumed = s.just_consumed = true;
       }
-    if (row.what != verb::await)
+    if (row.what != write_kind::await)
       return;
     x.seen = {row.seen.begin(), row.seen.end()};
     for (const auto* s : inbox(slot))

@@ -14,7 +14,7 @@
 namespace schedules_suite {
 
 using namespace std::literals;
-using verb = gd::store::verb;
+using write_kind = gd::store::write_kind;
 
 inline constexpr std::size_t node_count = 3;
 inline constexpr std::size_t sender_count = 2;
@@ -85,9 +85,10 @@ inline constexpr std::array keys{"", "", "k", "l"};
 inline constexpr std::array scopes{"", "", "runnable,executing,awaiting_signal",
                                    "runnable", "runnable,awaiting_signal"};
 inline constexpr std::array names{"paid", "sent"};
-inline constexpr std::array verbs{verb::next,   verb::next,  verb::next,
-                                  verb::replay, verb::await, verb::await,
-                                  verb::done,   verb::stop,  verb::release};
+inline constexpr std::array write_kinds{
+  write_kind::next,   write_kind::next,  write_kind::next,
+  write_kind::replay, write_kind::await, write_kind::await,
+  write_kind::done,   write_kind::stop,  write_kind::release};
 
 /// With a partition key, an instance keeps its unique key while it executes.
 inline std::string scope_of(const action& x) {
@@ -112,8 +113,8 @@ inline bool loses_claim(const action& x) {
   return x.b / 16 % 3 == 0;
 }
 
-inline verb verb_of(const action& x) {
-  return verbs[x.a % verbs.size()];
+inline write_kind write_kind_of(const action& x) {
+  return write_kinds[x.a % write_kinds.size()];
 }
 
 /// How an instance is kept that has ended, by the version of its machine.
@@ -190,8 +191,9 @@ inline std::string told_more(const action& x, const std::string& instance,
       return node + ": its row " + number(x.which) + " goes to a worker";
     case act::report:
       return node + ": a worker says of row " + number(x.which) + " "
-             + std::string{gd::store::to_string(verb_of(x))} + " (choices "
-             + number(x.b) + ")" + (x.c % 2 == 1 ? ", twice" : "");
+             + std::string{gd::store::to_string(write_kind_of(x))}
+             + " (choices " + number(x.b) + ")"
+             + (x.c % 2 == 1 ? ", twice" : "");
     default:
       return {};
   }
@@ -212,8 +214,8 @@ inline std::string to_string(const action& x) {
       return "insert " + instance + told_insert(x, node);
     case act::outcome: {
       auto out = node + ": its row " + number(x.which) + " ends with "
-                 + std::string{gd::store::to_string(verb_of(x))};
-      if (verb_of(x) == verb::await)
+                 + std::string{gd::store::to_string(write_kind_of(x))};
+      if (write_kind_of(x) == write_kind::await)
         out += " "s + names[(x.b >> 8U) & 1U]
                + ((x.b >> 8U & 8U) != 0 ? ", or any" : "");
       return out + " (choices " + number(x.b) + ")";

@@ -312,7 +312,7 @@ struct party {
 
   // Of a node:
   std::string incarnation{};
-  std::shared_ptr<gd::isolation> suspects{};
+  std::shared_ptr<gd::quarantine> suspects{};
   std::unique_ptr<gd::turn> work{};
   clock_type::time_point now{};
   std::map<std::uint64_t, held_row> holding{}; // by tag
@@ -847,7 +847,7 @@ private:
 
   void make_turn(party& x) {
     x.now = clock_type::time_point{} + 1h;
-    x.suspects = std::make_shared<gd::isolation>();
+    x.suspects = std::make_shared<gd::quarantine>();
     x.work = std::make_unique<gd::turn>(
       gd::turn::settings{.queue = "default",
                          .incarnation = x.incarnation,
@@ -857,8 +857,8 @@ private:
                          .inbox = 100,
                          .resend = std::chrono::minutes{young_minutes},
                          .suspects = x.suspects,
-                         .flights = 2,
-                         .worth_a_flight = 1,
+                         .transactions = 2,
+                         .worth_a_transaction = 1,
                          .key_time = 1h});
   }
 
@@ -879,7 +879,7 @@ private:
       auto work = x.work->begin(want, x.now, 0, true, model_.paused ? 0 : 10);
       if (!work)
         return;
-      which = work->flight;
+      which = work->transaction;
       x.lines[which].open.emplace(transaction{std::move(work->work)});
       if (x.lines[1 - which].open)
         ++beside_each_other;
@@ -909,7 +909,7 @@ private:
     switch (what.what) {
       case verdict::applied:
         require(applied, "an outcome is called applied and is not");
-        if (what.row->what == verb::advance)
+        if (what.row->what == write_kind::advance)
           return go_on(held, what);
         break;
       case verdict::stale:
@@ -922,7 +922,7 @@ private:
         throw violation{"an outcome is refused: " + gd::to_string(what.why)};
       case verdict::collided:
         // As without a handler.
-        return decide(x, what.tag, verb::stop, 0);
+        return decide(x, what.tag, write_kind::stop, 0);
     }
     if (what.key_passed_on)
       ++keys_passed_on;
@@ -954,8 +954,8 @@ private:
   }
 
   /// `choices`: two bits for each of four signals, whether to look at it or to
-  /// take it; then what the verb leaves open.
-  void decide(party& x, std::uint64_t tag, verb what, unsigned choices) {
+  /// take it; then what the kind of outcome leaves open.
+  void decide(party& x, std::uint64_t tag, write_kind what, unsigned choices) {
     auto& held = x.holding.at(tag);
     held.decided = true;
     decided out;
@@ -969,29 +969,29 @@ private:
     row.state = "{\"n\": " + text(out.n) + "}";
     auto more = choices >> 8U;
     switch (what) {
-      case verb::next:
+      case write_kind::next:
         row.step = "s" + text(step + 1);
         if (more >> 1U == 1) {
-          row.what = verb::park;
+          row.what = write_kind::park;
           row.timeout_us = 3'600'000'000; // or nothing would end it
         } else if (more >> 1U == 2) {
-          row.what = verb::finish;
+          row.what = write_kind::finish;
         } else if (more >> 1U == 3) {
-          row.what = verb::later;
+          row.what = write_kind::later;
           row.delay_us = 3'600'000'000;
         } else if ((more & 1U) != 0 && !held.row.partition_key) {
-          row.what = verb::advance;
+          row.what = write_kind::advance;
         }
         break;
-      case verb::advance:
-      case verb::park:
-      case verb::finish:
-      case verb::later:
+      case write_kind::advance:
+      case write_kind::park:
+      case write_kind::finish:
+      case write_kind::later:
         throw violation{"it is decided above"};
-      case verb::replay:
+      case write_kind::replay:
         row.delay_us = (more & 1U) != 0 ? 3'600'000'000 : 0;
         break;
-      case verb::await:
+      case write_kind::await:
         row.awaits = names[more & 1U];
         if ((more & 8U) != 0)
           row.awaits_also = {"lost", names[1 - (more & 1U)]};
@@ -1000,13 +1000,13 @@ private:
         else if ((more >> 1U) % 4 == 3)
           row.until_us = 1'000'000; // has passed
         break;
-      case verb::done:
+      case write_kind::done:
         row.result = "{}";
         break;
-      case verb::stop:
+      case write_kind::stop:
         row.reason = "no";
         break;
-      case verb::release:
+      case write_kind::release:
         row.state.clear();
         break;
     }
@@ -1014,17 +1014,18 @@ private:
       row.has_history = true;
       if ((more & 4U) != 0)
         row.metadata = "{\"of\": " + text(out.n) + "}";
-      if ((more & 8U) != 0 && row.what != verb::advance)
+      if ((more & 8U) != 0 && row.what != write_kind::advance)
         row.failure = "broken";
     }
-    row.may_collide = row.what != verb::advance
+    row.may_collide = row.what != write_kind::advance
                       && store::may_collide(held.row, row.what);
     if (auto minutes = model_.of(row.id).keep_minutes();
         minutes >= 0 && store::end_of(row.what)) {
       row.keep_us = minutes * 60'000'000LL;
       row.erase = minutes == 0;
     }
-    if (what != verb::replay && what != verb::stop && what != verb::release)
+    if (what != write_kind::replay && what != write_kind::stop
+        && what != write_kind::release)
       for (std::size_t i = 0; i < held.row.inbox.size() && i < 4; ++i) {
         auto look = choices >> (2 * i) & 3U;
         if (look > 1)
@@ -1047,7 +1048,7 @@ private:
 
   /// What a worker says of a row comes to a picker that may not know of it any more; twice,
   /// where the answer to the first is lost.
-  void report(party& x, std::size_t which, verb what, unsigned choices,
+  void report(party& x, std::size_t which, write_kind what, unsigned choices,
               bool twice) {
     if (x.elsewhere.empty())
       return;
@@ -1059,7 +1060,7 @@ private:
     decide(x, tag, what, choices);
     auto& held = x.holding.at(tag);
     const auto& said = model_.outcomes.at({held.row.id, held.token}).row;
-    if (!twice || said.what == verb::advance || said.may_collide)
+    if (!twice || said.what == write_kind::advance || said.may_collide)
       return;
     held.said_twice = true;
     auto again = held;
@@ -1345,7 +1346,7 @@ private:
     if (x.id == 0 || ask(*control_, std::move(call)).size() == 0)
       return;
     for (std::size_t i = 0; i < node_count; ++i)
-      parties_[i].work->look_everywhere(); // as their polls do by then
+      parties_[i].work->scan_everything(); // as their polls do by then
     x.eligible = true;
     x.lease_over = x.status == "executing";
     x.deadline_over = x.deadline;
@@ -1634,7 +1635,7 @@ private:
     how.which.queue = "default";
     how.what.force = true;
     auto job = store::read_ids(ask(*control_, store::begin_job(how))).front();
-    ask(*control_, store::lock_job(job, store::job_worker::client));
+    ask(*control_, store::lock_job(job, store::job_owner::client));
     auto last = std::numeric_limits<std::int64_t>::min();
     std::set<std::int64_t> refused;
     for (bool open = true; open;) {
@@ -1752,7 +1753,8 @@ private:
       case act::outcome: {
         auto free = undecided(node);
         if (!free.empty())
-          decide(node, free[what.which % free.size()], verb_of(what), what.b);
+          decide(node, free[what.which % free.size()], write_kind_of(what),
+                 what.b);
         return;
       }
       case act::turn:
@@ -1792,7 +1794,8 @@ private:
       case act::hand_out:
         return hand_out(node, what.which);
       case act::report:
-        return report(node, what.which, verb_of(what), what.b, what.c % 2 == 1);
+        return report(node, what.which, write_kind_of(what), what.b,
+                      what.c % 2 == 1);
     }
   }
 
@@ -1832,7 +1835,7 @@ private:
       pause(false);
     for (std::size_t i = 0; i < node_count; ++i)
       for (auto& x = parties_[i]; !x.elsewhere.empty();)
-        report(x, 0, verb::done, 0xff, false);
+        report(x, 0, write_kind::done, 0xff, false);
     for (std::size_t i = 0; i < party_count; ++i) {
       auto& x = parties_[i];
       for (std::size_t which = 0; which < x.lines.size(); ++which) {
@@ -1875,7 +1878,7 @@ private:
       for (auto& [tag, one] : x.holding) {
         held.emplace(one.row.id, one.token);
         if (!one.decided)
-          decide(x, tag, verb::done, 0xff);
+          decide(x, tag, write_kind::done, 0xff);
       }
     }
     for (std::size_t i = 0; i < slot_count; ++i) {
@@ -1904,7 +1907,7 @@ private:
           return x.lease_over || x.deadline_over || x.owed();
         }))
       wake();
-    parties_[0].work->look_everywhere(); // as polls do
+    parties_[0].work->scan_everything(); // as polls do
     // One picks: the others only end what they have.
     for (std::size_t i = 0; i < node_count; ++i)
       turn(parties_[i], 0, i == 0 ? 10 : 0, 0);

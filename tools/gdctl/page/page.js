@@ -611,7 +611,7 @@ function progress(job) {
   const what = job.dry_run ? "fit" : "changed";
   const end = job.cancelled ? ", cancelled." : job.ended_at_us ? "." : " so far …";
   return [
-    h("p", {}, `Job ${job.id}: ${count(job.looked_at)} looked at, `, h("b", {}, `${count(job.changed)} ${what}`),
+    h("p", {}, `Job ${job.id}: ${count(job.examined)} looked at, `, h("b", {}, `${count(job.changed)} ${what}`),
       `, ${count(job.refused)} refused${end}`),
     job.what === "upgrade" && !job.ended_at_us && h("p", {},
       job.nodes.length > 0 ? ["Done by ", data(job.nodes.join(" or ")), "."] : "It waits: no node that lives can do it."),
@@ -773,7 +773,7 @@ const jobs = rows => table("Jobs", [
   ["state", "", j => j.cancelled ? "cancelled" : j.ended_at_us ? "ended" : j.worked_on ? "runs" : "waits"],
   ["done", "number", j => `${j.ended_at_us || j.highest_id <= 0 ? 100
     : Math.floor(100 * Math.max(0, j.last_id) / j.highest_id)} %`],
-  of_count("looked at", j => j.looked_at),
+  of_count("looked at", j => j.examined),
   of_count("changed", j => j.changed),
   ["refused", "number", j => h("span", {title: j.last_refusal && visible(j.last_refusal)}, count(j.refused))],
   of_time("made", j => j.created_at_us),

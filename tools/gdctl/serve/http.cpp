@@ -1,6 +1,6 @@
 #include "serve/http.hpp"
 
-#include "serve/guard.hpp"
+#include "serve/access.hpp"
 
 #include <microhttpd.h>
 #include <sys/resource.h>

@@ -15,12 +15,12 @@ namespace gdctl::serve {
 /// Where one has failed.
 constexpr std::chrono::seconds until_again{2};
 
-job_worker::job_worker(gd::pq::options database)
+job_runner::job_runner(gd::pq::options database)
   : database_(std::move(database)), thread_([this] { run(); }) {
   // nop
 }
 
-job_worker::~job_worker() {
+job_runner::~job_runner() {
   {
     std::lock_guard guard{mutex_};
     stopped_ = true;
@@ -29,7 +29,7 @@ job_worker::~job_worker() {
   thread_.join();
 }
 
-void job_worker::take(std::int64_t id, bool dry_run) {
+void job_runner::take(std::int64_t id, bool dry_run) {
   {
     std::lock_guard guard{mutex_};
     auto behind = std::find_if(jobs_.begin(), jobs_.end(), [&](const begun& x) {
@@ -40,7 +40,7 @@ void job_worker::take(std::int64_t id, bool dry_run) {
   changed_.notify_all();
 }
 
-void job_worker::run() {
+void job_runner::run() {
   std::unique_lock guard{mutex_};
   while (true) {
     changed_.wait(guard, [this] { return stopped_ || !jobs_.empty(); });
@@ -71,7 +71,7 @@ void job_worker::run() {
   }
 }
 
-gd::result<gd::job_row> job_worker::work_on(std::int64_t job) {
+gd::result<gd::job_row> job_runner::work_on(std::int64_t job) {
   if (!db_) {
     auto made = gd::client::connect(database_, {.reconnects = 1});
     if (!made)

@@ -15,12 +15,12 @@ namespace gdctl::serve {
 /// Works off the jobs that it is given, one after the other, on a thread and a connection of
 /// its own; dry runs, for which somebody waits, between the pages of others. What fails now
 /// and may succeed later is tried again. What it has not worked off when it ends, nodes do.
-class job_worker {
+class job_runner {
 public:
-  explicit job_worker(gd::pq::options database);
-  ~job_worker();
-  job_worker(const job_worker&) = delete;
-  job_worker& operator=(const job_worker&) = delete;
+  explicit job_runner(gd::pq::options database);
+  ~job_runner();
+  job_runner(const job_runner&) = delete;
+  job_runner& operator=(const job_runner&) = delete;
 
   void take(std::int64_t id, bool dry_run);
 

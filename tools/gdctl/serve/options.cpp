@@ -71,14 +71,14 @@ std::string loopback(const std::string& host) {
 }
 
 /// Browsers leave out the port that a scheme has anyway.
-void add_name(place& to, const std::string& name, std::uint16_t port) {
+void add_name(endpoint& to, const std::string& name, std::uint16_t port) {
   auto full = fmt::format("{}:{}", name, port);
   to.names.push_back({full, "http://" + full});
   if (port == 80)
     to.names.push_back({name, "http://" + name});
 }
 
-gd::result<void> add_proxy(place& to, std::string name) {
+gd::result<void> add_proxy(endpoint& to, std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
@@ -98,7 +98,7 @@ gd::result<void> add_proxy(place& to, std::string name) {
   return {};
 }
 
-gd::result<void> read_listen(place& to, const std::string& text) {
+gd::result<void> read_listen(endpoint& to, const std::string& text) {
   if (text.starts_with(unix_prefix)) {
     to.path = text.substr(unix_prefix.size());
     if (to.path.empty() || to.path.front() != '/'
@@ -128,7 +128,7 @@ gd::result<void> read_listen(place& to, const std::string& text) {
   return {};
 }
 
-gd::error socket_error(const place& where, int number) {
+gd::error socket_error(const endpoint& where, int number) {
   return {gd::errc::unavailable,
           fmt::format("--listen {}: {}",
                       where.path.empty()
@@ -162,7 +162,7 @@ int bind_path(int fd, const std::string& path) {
   return code;
 }
 
-int bind_port(int fd, const place& where) {
+int bind_port(int fd, const endpoint& where) {
   int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   sockaddr_in four{};
@@ -205,8 +205,8 @@ gd::result<bool> make_token(const std::string& path) {
 
 } // namespace
 
-gd::result<place> read_place(const options& opts) {
-  place out;
+gd::result<endpoint> read_endpoint(const options& opts) {
+  endpoint out;
   if (auto ok = read_listen(out, opts.listen); !ok)
     return ok.error();
   if (!opts.behind_proxy.empty())
@@ -215,7 +215,7 @@ gd::result<place> read_place(const options& opts) {
   return out;
 }
 
-gd::result<int> listen_at(const place& where) {
+gd::result<int> listen_at(const endpoint& where) {
   bool six = where.host.find(':') != std::string::npos;
   auto family = !where.path.empty() ? AF_UNIX : six ? AF_INET6 : AF_INET;
   auto fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

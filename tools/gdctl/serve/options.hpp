@@ -24,7 +24,7 @@ struct known_as {
 };
 
 /// Where it listens.
-struct place {
+struct endpoint {
   std::string host{}; ///< an address; or empty, and there is a path
   std::uint16_t port = 0;
   std::string path{};
@@ -33,10 +33,10 @@ struct place {
 };
 
 /// Errors: it is neither a loopback address nor a path; the proxy's name is none.
-gd::result<place> read_place(const options& opts);
+gd::result<endpoint> read_endpoint(const options& opts);
 
 /// A socket that listens there.
-gd::result<int> listen_at(const place& where);
+gd::result<int> listen_at(const endpoint& where);
 
 /// The token of a file that nobody else reads; made, if there is none.
 gd::result<std::string> read_token(const std::string& path);

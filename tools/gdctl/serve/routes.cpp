@@ -1,9 +1,9 @@
 #include "serve/routes.hpp"
 
 #include "common.hpp"
-#include "serve/looks.hpp"
 #include "serve/query.hpp"
 #include "serve/verbs.hpp"
+#include "serve/views.hpp"
 
 #include <gd/migrate.hpp>
 #include <gdctl/page.hpp>
@@ -95,7 +95,7 @@ answer text_answer(std::string_view type, std::string text, int status = 200) {
 }
 
 /// Who only looks is in nobody's way: what is locked is as good as away.
-gd::result<response> looked_at(gd::result<std::string> body) {
+gd::result<response> json_body(gd::result<std::string> body) {
   if (body)
     return response{.body = std::move(*body)};
   auto why = body.error();
@@ -125,18 +125,18 @@ routes::routes(gd::pq::options database, access who)
   : database_(std::move(database)),
     who_(std::move(who)),
     sampler_(database_),
-    worker_([this] {
+    runner_([this] {
       auto patient = database_;
       patient.statement_timeout = gd::pq::options{}.statement_timeout;
       patient.lock_timeout = gd::pq::options{}.lock_timeout;
       return patient;
     }()),
-    desk_(database_) {
+    requests_(database_) {
   // nop
 }
 
 void routes::stop() {
-  desk_.stop();
+  requests_.stop();
 }
 
 answer routes::refuse(const request& what) {
@@ -180,13 +180,13 @@ std::variant<answer, later> routes::handle(request what) {
     return ready(what);
   if (path == "/metrics")
     return metrics(what);
-  if (auto known = desk_.known(what.target))
+  if (auto known = requests_.known(what.target))
     return known;
   return later{[this, from = what.from, key = what.target](reply to) {
-    desk_.ask(
+    requests_.ask(
       from, key, 1s,
       [this](gd::client& db) {
-      return looked_at(overview(db, sampler_.told()));
+      return json_body(overview(db, sampler_.told()));
       },
       std::move(to));
   }};
@@ -199,13 +199,13 @@ routes::next routes::look(const request& what, std::string_view path,
   if (!how)
     return told(how.error());
   std::erase_if(*how, [](const auto& one) { return one.second.empty(); });
-  if (auto known = desk_.known(what.target))
+  if (auto known = requests_.known(what.target))
     return known;
   return later{[this, from = what.from, key = what.target, &x,
                 how = std::move(*how)](reply to) {
-    desk_.ask(
+    requests_.ask(
       from, key, x.kept,
-      [&x, how](gd::client& db) { return looked_at(x.ask(db, how)); },
+      [&x, how](gd::client& db) { return json_body(x.ask(db, how)); },
       std::move(to));
   }};
 }
@@ -213,19 +213,19 @@ routes::next routes::look(const request& what, std::string_view path,
 routes::next routes::verb(const request& what) {
   if (!query_of(what.target).empty())
     return told(bad_usage("expected no query"));
-  auto does = read_verb(what.body, worker_);
+  auto does = read_verb(what.body, runner_);
   if (!does)
     return told(does.error());
   return later{[this, from = what.from, does = std::move(*does)](reply to) {
-    desk_.act(from, does, std::move(to));
+    requests_.act(from, does, std::move(to));
   }};
 }
 
 routes::next routes::ready(const request& what) {
-  if (auto known = desk_.known(what.target))
+  if (auto known = requests_.known(what.target))
     return known;
   return later{[this, from = what.from, target = what.target](reply to) {
-    desk_.ask(
+    requests_.ask(
       from, target, 1s,
       [this](gd::client&) -> gd::result<response> {
         // Anew: another schema may be there by now.
@@ -245,10 +245,10 @@ routes::next routes::ready(const request& what) {
 
 routes::next routes::metrics(const request& what) {
   constexpr std::string_view type = "text/plain; version=0.0.4; charset=utf-8";
-  if (auto known = desk_.known(what.target))
+  if (auto known = requests_.known(what.target))
     return known;
   return later{[this, from = what.from, target = what.target, type](reply to) {
-    desk_.ask(
+    requests_.ask(
       from, target, 5s,
       [type](gd::client& db) -> gd::result<response> {
         auto text = serve::metrics(db);

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "serve/desk.hpp"
-#include "serve/guard.hpp"
+#include "serve/access.hpp"
 #include "serve/http.hpp"
 #include "serve/jobs.hpp"
+#include "serve/request_pool.hpp"
 #include "serve/sampler.hpp"
 
 #include <gd/client.hpp>
@@ -36,8 +36,8 @@ private:
   gd::pq::options database_;
   access who_;
   sampler sampler_;
-  job_worker worker_;
-  desk desk_;
+  job_runner runner_;
+  request_pool requests_;
 };
 
 } // namespace gdctl::serve

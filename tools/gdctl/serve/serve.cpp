@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 constexpr auto patience = 2s;
 
 gd::result<serve::access> read_access(const serve::options& opts,
-                                      const serve::place& at) {
+                                      const serve::endpoint& at) {
   if (opts.allow_writes && opts.token_file.empty())
     return bad_usage("--allow-writes: expected --token-file, too");
   serve::access out{.names = at.names, .writes = opts.allow_writes};
@@ -86,7 +86,7 @@ int serve_page(const globals& global, const serve::options& opts) {
   auto database = patient(global, opts);
   if (!database)
     return fail(database.error());
-  auto at = serve::read_place(opts);
+  auto at = serve::read_endpoint(opts);
   if (!at)
     return fail(at.error());
   auto who = read_access(opts, *at);

@@ -223,26 +223,27 @@ gd::result<gd::bulk_command> read_command(const verb_shape& x) {
   return out;
 }
 
-gd::result<errand> command_of(const verb_shape& x, job_worker& worker) {
+gd::result<database_call> command_of(const verb_shape& x, job_runner& runner) {
   auto what = read_command(x);
   if (!what)
     return what.error();
   bool upgrades = what->what.what == gd::act::upgrade;
   if (!x.filter && !upgrades)
-    return errand{
+    return database_call{
       [one = what->what](gd::client& db) { return ok_with(db.operate(one)); }};
-  return errand{[what = *what, upgrades, &worker](gd::client& db) -> made {
-    auto job = db.begin_job(what);
-    if (!job)
-      return job.error();
-    if (!upgrades) // nodes do those: they have the machines
-      worker.take(*job, what.dry_run);
-    return response{.status = 202,
-                    .body = fmt::format("{{\"job\":\"{}\"}}\n", *job)};
-  }};
+  return database_call{
+    [what = *what, upgrades, &runner](gd::client& db) -> made {
+      auto job = db.begin_job(what);
+      if (!job)
+        return job.error();
+      if (!upgrades) // nodes do those: they have the machines
+        runner.take(*job, what.dry_run);
+      return response{.status = 202,
+                      .body = fmt::format("{{\"job\":\"{}\"}}\n", *job)};
+    }};
 }
 
-gd::result<errand> repair_of(const verb_shape& x) {
+gd::result<database_call> repair_of(const verb_shape& x) {
   gd::command what{.what = x.verb == "discard" ? gd::act::discard
                                                : gd::act::replace};
   if (auto ok = read_target(x, what); !ok)
@@ -258,10 +259,11 @@ gd::result<errand> repair_of(const verb_shape& x) {
     what.payload = gd::json::raw(*x.payload);
   }
   read_why(x, what);
-  return errand{[what](gd::client& db) { return ok_with(db.operate(what)); }};
+  return database_call{
+    [what](gd::client& db) { return ok_with(db.operate(what)); }};
 }
 
-gd::result<errand> rewind_of(const verb_shape& x) {
+gd::result<database_call> rewind_of(const verb_shape& x) {
   gd::rewind what;
   if (auto ok = require(x.seq.has_value(), "seq"); !ok)
     return ok.error();
@@ -269,10 +271,11 @@ gd::result<errand> rewind_of(const verb_shape& x) {
     return ok.error();
   what.seq = *x.seq;
   read_why(x, what);
-  return errand{[what](gd::client& db) { return ok_with(db.rewind(what)); }};
+  return database_call{
+    [what](gd::client& db) { return ok_with(db.rewind(what)); }};
 }
 
-gd::result<errand> signal_of(const verb_shape& x) {
+gd::result<database_call> signal_of(const verb_shape& x) {
   gd::signal what;
   if (auto ok = read_target(x, what); !ok)
     return ok.error();
@@ -283,7 +286,7 @@ gd::result<errand> signal_of(const verb_shape& x) {
   if (auto ok = gd::check(what, {}); !ok)
     return ok.error();
   bool force = x.force.value_or(false);
-  return errand{[what, force](gd::client& db) -> made {
+  return database_call{[what, force](gd::client& db) -> made {
     if (!force) {
       auto faults = db.faults(std::vector{what});
       if (!faults)
@@ -296,7 +299,7 @@ gd::result<errand> signal_of(const verb_shape& x) {
   }};
 }
 
-gd::result<errand> queue_of(const verb_shape& x) {
+gd::result<database_call> queue_of(const verb_shape& x) {
   auto queue = x.queue.value_or("");
   if (auto ok = require(!queue.empty(), "queue"); !ok)
     return ok.error();
@@ -304,7 +307,7 @@ gd::result<errand> queue_of(const verb_shape& x) {
   gd::command why;
   read_why(x, why);
   why.force = x.force.value_or(false);
-  return errand{[=](gd::client& db) -> made {
+  return database_call{[=](gd::client& db) -> made {
     bool changed = true;
     if (pause) {
       if (auto ok = db.pause(queue, why.reason, why.by, why.force); !ok)
@@ -321,17 +324,17 @@ gd::result<errand> queue_of(const verb_shape& x) {
   }};
 }
 
-gd::result<errand> cancel_of(const verb_shape& x) {
+gd::result<database_call> cancel_of(const verb_shape& x) {
   auto job = parse_number("job: expected a job's", x.job.value_or(""));
   if (!job)
     return job.error();
-  return errand{
+  return database_call{
     [id = *job](gd::client& db) { return ok_with(db.cancel_job(id)); }};
 }
 
 } // namespace
 
-gd::result<errand> read_verb(std::string_view json, job_worker& worker) {
+gd::result<database_call> read_verb(std::string_view json, job_runner& runner) {
   if (json.starts_with(byte_order_mark))
     json.remove_prefix(byte_order_mark.size());
   auto x = gd::from_json_strict<verb_shape>(json);
@@ -349,7 +352,7 @@ gd::result<errand> read_verb(std::string_view json, job_worker& worker) {
     return queue_of(*x);
   if (x->verb == "cancel")
     return cancel_of(*x);
-  return command_of(*x, worker);
+  return command_of(*x, runner);
 }
 
 } // namespace gdctl::serve

@@ -81,12 +81,12 @@ store::node_record describe(const config& cfg, const std::string& incarnation) {
 /// A session is known to the other nodes before it takes a key's lock, and the
 /// machines are before any of their rows is picked.
 reactor::greeting greeting_of(const std::shared_ptr<registration>& who) {
-  return {
-    [who](std::size_t lane) {
-    return who->greeting(lane, milliseconds{1'000});
-    },
-    [who](std::size_t lane, const pq::reply& reply, std::vector<event>& to) {
-    return who->heard(lane, reply, database::clock::now(), to);
+  return {[who](std::size_t connection_slot) {
+    return who->greeting(connection_slot, milliseconds{1'000});
+          },
+          [who](std::size_t connection_slot, const pq::reply& reply,
+                std::vector<event>& to) {
+    return who->heard(connection_slot, reply, database::clock::now(), to);
   }};
 }
 
@@ -118,7 +118,7 @@ void add_to(caf::actor_system_config& cfg) {
 struct engine::impl {
   node_ptr home;
   std::shared_ptr<reactor> db;
-  actors::gateway door;
+  actors::gateway gateway_handle;
   caf::actor supervisor;
   std::vector<engine::port> ports;
   std::shared_ptr<engine_end> end = std::make_shared<engine_end>();
@@ -141,13 +141,13 @@ struct engine::impl {
     db->be_impatient();
     anon(supervisor, drain{home->config.stop_grace});
     ended.wait();
-    // Not earlier: the worker's last answers go through here.
+    // Not earlier: the backend's last answers go through here.
     for (auto& port : ports)
       port.end();
     ports.clear();
     supervisor = nullptr; // not earlier: nobody else keeps it alive
     db->stop();
-    door = nullptr;
+    gateway_handle = nullptr;
   }
 };
 
@@ -170,7 +170,7 @@ engine::~engine() {
 }
 
 const actors::gateway& engine::gateway() const {
-  return impl_->door;
+  return impl_->gateway_handle;
 }
 
 void engine::keep(port x) {
@@ -265,12 +265,12 @@ result<engine> start(caf::actor_system& sys, config options) {
     longest_reconnect_pause(home->config), greeting_of(home->known_as),
     home->config.connect_within);
   home->db = x->db;
-  auto worker = sys.spawn<gateway_worker>(home);
-  auto door = sys.spawn<gateway_door>(home, worker);
-  x->door = door;
+  auto backend = sys.spawn<gateway_backend>(home);
+  auto gateway_handle = sys.spawn<gateway_server>(home, backend);
+  x->gateway_handle = gateway_handle;
   x->supervisor = sys.spawn<supervisor_actor>(
-    home, caf::actor_cast<caf::actor>(door),
-    caf::actor_cast<caf::actor>(worker), x->end);
+    home, caf::actor_cast<caf::actor>(gateway_handle),
+    caf::actor_cast<caf::actor>(backend), x->end);
   supervisor.set_value(weak_ref{x->supervisor});
   return engine{std::move(x)};
 }

@@ -18,11 +18,11 @@ namespace {
   option(database, "libpq connection string or URI")                           \
   option(schema, "where the tables are")                                       \
   option(node, "this node's name in lease tokens and logs")                    \
-  option(queues, "what this node serves: name, name:slots, name:slots:ahead")  \
+  option(queues, "what this node serves: name, name:slots, name:slots:prefetch")  \
   option(lease, "how long a row stays with a node that has gone silent")       \
   option(heartbeat, "how often leases are extended")                           \
   option(poll, "how often an idle queue looks for work")                       \
-  option(look, "how often, between these, a node looks for rows that are due") \
+  option(probe, "how often, between these, a node looks for rows that are due") \
   option(reaper, "how often expired leases are looked for")                    \
   option(jitter, "by which part of its interval a sweep may be late")          \
   option(sweep_backoff, "how many times longer intervals grow in vain")        \
@@ -38,7 +38,7 @@ namespace {
   option(connect_within, "when a start without any connection gives up")       \
   option(rows_per_turn, "rows in one transaction")                             \
   option(bytes_per_turn, "bytes of states and payloads in one transaction")    \
-  option(bytes_ahead, "bytes of rows picked ahead, and of outcomes that wait") \
+  option(bytes_held, "bytes of prefetched rows, and of outcomes that wait") \
   option(bytes_waiting, "bytes of requests that wait in the gateway")          \
   option(limits.name, "bytes of names")                                        \
   option(limits.dedup_key, "bytes of a signal's dedup key")                    \

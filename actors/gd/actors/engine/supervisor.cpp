@@ -2,8 +2,8 @@
 
 #include <gd/actors/gateway/gateway.hpp>
 #include <gd/actors/queue/picker.hpp>
+#include <gd/actors/sweep/change_watcher.hpp>
 #include <gd/actors/sweep/heartbeat.hpp>
-#include <gd/actors/sweep/lookout.hpp>
 #include <gd/actors/sweep/reaper.hpp>
 #include <gd/pq/pause.hpp>
 #include <gd/store/nodes.hpp>
@@ -26,18 +26,18 @@ constexpr std::chrono::seconds healthy_after{30};
 constexpr milliseconds first_backoff{50};
 constexpr milliseconds longest_backoff{10'000};
 /// Between attempts to begin.
-constexpr milliseconds look_pause{1'000};
+constexpr milliseconds inspection_pause{1'000};
 /// What the last word of a node may take: the others do without it.
 constexpr milliseconds leave_at_most{1'000};
 constexpr milliseconds leave_wait{100};
 
 /// The tickets of the supervisor's units.
-enum unit : std::uint64_t { look, farewell };
+enum unit : std::uint64_t { inspection, farewell };
 
 /// As events name a child.
 std::string title_of(role what, const std::string& queue) {
   switch (what) {
-    case role::worker:
+    case role::backend:
       return "gateway";
     case role::heartbeat:
       return "heartbeat";
@@ -56,31 +56,32 @@ std::string title_of(role what, const std::string& queue) {
 } // namespace
 
 supervisor_actor::supervisor_actor(caf::actor_config& cfg, node_ptr home,
-                                   caf::actor door, caf::actor worker,
+                                   caf::actor gateway_handle,
+                                   caf::actor backend,
                                    std::shared_ptr<engine_end> end)
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
-    door_(std::move(door)),
-    first_worker_(std::move(worker)),
+    gateway_handle_(std::move(gateway_handle)),
+    first_backend_(std::move(backend)),
     end_(std::move(end)) {
   summary_.node = home_->config.node;
 }
 
 caf::behavior supervisor_actor::make_behavior() {
   watcher_.install(this);
-  add(role::worker, {}, [this] { return spawn_gateway(); });
+  add(role::backend, {}, [this] { return spawn_gateway(); });
   add(role::heartbeat, {},
       [this] { return spawn<heartbeat_actor, caf::detached>(home_); });
   add(role::reaper, {}, [this] { return spawn<reaper_actor>(home_); });
   home_->paused.forget();
   add_pickers();
-  lookout_ = std::make_shared<lookout>(home_);
-  lookout_->look();
-  look_around();
+  change_watcher_ = std::make_shared<change_watcher>(home_);
+  change_watcher_->probe();
+  inspect_server();
   return {
     [this](restart x) { start(x.child); },
     [this](unit_done& x) { finish(x.ticket, *x.reply); },
-    [this](look_again) { look_around(); },
+    [this](inspect_again) { inspect_server(); },
     [this](let_others_in& x) { open(std::move(x)); },
     [this](give_up& x) { fail(x.why); },
     [this](drain x) { begin_draining(x.grace); },
@@ -90,11 +91,11 @@ caf::behavior supervisor_actor::make_behavior() {
 }
 
 caf::actor supervisor_actor::spawn_gateway() {
-  if (first_worker_)
-    return std::exchange(first_worker_, nullptr);
-  auto worker = caf::actor_cast<caf::actor>(spawn<gateway_worker>(home_));
-  anon(door_, set_worker{worker});
-  return worker;
+  if (first_backend_)
+    return std::exchange(first_backend_, nullptr);
+  auto backend = caf::actor_cast<caf::actor>(spawn<gateway_backend>(home_));
+  anon(gateway_handle_, set_backend{backend});
+  return backend;
 }
 
 void supervisor_actor::open(let_others_in x) {
@@ -109,26 +110,27 @@ void supervisor_actor::open(let_others_in x) {
 }
 
 void supervisor_actor::add_pickers() {
-  auto queue_lanes = static_cast<std::size_t>(home_->config.connections)
-                     - database::first_queue_lane;
+  auto queue_slots = static_cast<std::size_t>(home_->config.connections)
+                     - database::first_queue_slot;
   // Each queue has a connection of its own as long as there are enough, and
   // the next queue's beside it.
   std::size_t number = 0;
   for (const auto& queue : home_->config.queues) {
-    std::vector<std::size_t> lanes;
-    for (std::size_t i = 0; i < std::min<std::size_t>(queue_lanes, 2); ++i)
-      lanes.push_back(database::first_queue_lane + (number + i) % queue_lanes);
+    std::vector<std::size_t> connection_slots;
+    for (std::size_t i = 0; i < std::min<std::size_t>(queue_slots, 2); ++i)
+      connection_slots.push_back(database::first_queue_slot
+                                 + (number + i) % queue_slots);
     ++number;
-    add(role::picker, queue.name, [this, queue, lanes] {
-      return spawn<picker_actor>(home_, queue, lanes);
+    add(role::picker, queue.name, [this, queue, connection_slots] {
+      return spawn<picker_actor>(home_, queue, connection_slots);
     });
   }
 }
 
 void supervisor_actor::finish(std::uint64_t ticket, const pq::reply& reply) {
   switch (static_cast<unit>(ticket)) {
-    case look:
-      return read_look(reply);
+    case inspection:
+      return read_inspection(reply);
     case farewell:
       if (--farewells_ == 0)
         quit();
@@ -137,15 +139,15 @@ void supervisor_actor::finish(std::uint64_t ticket, const pq::reply& reply) {
 
 /// Answered when the control connection is ready, and with it the machines are
 /// registered: the node has started.
-void supervisor_actor::look_around() {
+void supervisor_actor::inspect_server() {
   if (!draining_)
-    submit(this, *home_->db, database::control_lane,
+    submit(this, *home_->db, database::control_slot,
            {{store::foreign_sessions(home_->incarnation), store::not_served()},
             false},
-           look);
+           inspection);
 }
 
-void supervisor_actor::read_look(const pq::reply& reply) {
+void supervisor_actor::read_inspection(const pq::reply& reply) {
   if (reply.ok()) {
     home_->tell(events::node_started{home_->config.node});
     for (auto& x : store::read<store::foreign_session>(reply.results.front()))
@@ -155,7 +157,7 @@ void supervisor_actor::read_look(const pq::reply& reply) {
   } else if (!draining_) {
     home_->tell(events::sweep_failed{"looking who else is there",
                                      without_data(*reply.failure)});
-    send_self_after(this, look_pause, look_again{});
+    send_self_after(this, inspection_pause, inspect_again{});
   }
 }
 
@@ -179,8 +181,8 @@ void supervisor_actor::start(std::size_t index) {
 void supervisor_actor::down(std::size_t index, const caf::error& why) {
   auto& x = children_[index];
   x.handle = nullptr;
-  if (x.what == role::worker && door_)
-    anon(door_, set_worker{});
+  if (x.what == role::backend && gateway_handle_)
+    anon(gateway_handle_, set_backend{});
   if (draining_)
     return finish_if_drained();
   if (system().clock().now() - x.started > healthy_after)
@@ -200,7 +202,7 @@ void supervisor_actor::fail(const error& why) {
 }
 
 void supervisor_actor::count(const drained& left) {
-  summary_.given_back += left.released;
+  summary_.released += left.released;
   summary_.abandoned += left.abandoned;
 }
 
@@ -211,7 +213,7 @@ void supervisor_actor::begin_draining(milliseconds grace) {
   // CAF itself holds who has spoken to other nodes.
   if (auto hints = home_->children.find(role::hints))
     caf::anon_send_exit(hints, caf::exit_reason::user_shutdown);
-  lookout_ = nullptr;
+  change_watcher_ = nullptr;
   home_->children.clear();
   // Heartbeat, gateway and links go on until the last picker is done.
   for (auto& x : children_)
@@ -233,11 +235,11 @@ void supervisor_actor::finish_if_drained() {
         return lives(x) && x.what == role::picker;
       }))
     return;
-  // Which has the gateway's worker answer what has come before.
-  if (door_)
-    anon(std::exchange(door_, nullptr), close_door{});
+  // Which has the gateway's backend answer what has come before.
+  if (gateway_handle_)
+    anon(std::exchange(gateway_handle_, nullptr), close_gateway{});
   for (auto& x : children_)
-    if (x.handle && x.what != role::reaper && x.what != role::worker)
+    if (x.handle && x.what != role::reaper && x.what != role::backend)
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
   if (leaving_ || std::any_of(children_.begin(), children_.end(), lives))
     return;
@@ -247,17 +249,19 @@ void supervisor_actor::finish_if_drained() {
 }
 
 void supervisor_actor::say_farewell() {
-  // On each lane, behind the last beat there, which would make the node known again.
-  auto lanes = static_cast<std::size_t>(home_->config.connections);
-  farewells_ = lanes + 1;
-  auto say = [this](std::size_t lane, pq::unit work) {
-    submit(this, *home_->db, lane, std::move(work), farewell,
+  // On each connection slot, behind the last beat there, which would make the node known
+  // again.
+  auto connection_slots = static_cast<std::size_t>(home_->config.connections);
+  farewells_ = connection_slots + 1;
+  auto say = [this](std::size_t connection_slot, pq::unit work) {
+    submit(this, *home_->db, connection_slot, std::move(work), farewell,
            database::patience::on::this_one);
   };
-  for (std::size_t lane = 0; lane < lanes; ++lane)
-    say(lane, {{store::lock_timeout(leave_wait),
-                store::leave_nodes(home_->incarnation)}});
-  say(database::control_lane,
+  for (std::size_t connection_slot = 0; connection_slot < connection_slots;
+       ++connection_slot)
+    say(connection_slot, {{store::lock_timeout(leave_wait),
+                           store::leave_nodes(home_->incarnation)}});
+  say(database::control_slot,
       {{store::lock_timeout(leave_wait), store::machines_lock(),
         store::mark_served(home_->incarnation, true)}});
   send_self_after(this, leave_at_most, farewell_over{});
@@ -269,8 +273,8 @@ void supervisor_actor::on_exit() {
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
   children_.clear();
   home_->children.clear(); // which keep the node that keeps them
-  if (door_)
-    anon(std::exchange(door_, nullptr), close_door{});
+  if (gateway_handle_)
+    anon(std::exchange(gateway_handle_, nullptr), close_gateway{});
   end_->ended.set_value();
 }
 

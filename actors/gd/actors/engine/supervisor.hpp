@@ -15,7 +15,7 @@
 
 namespace gd::actors {
 
-class lookout;
+class change_watcher;
 
 /// What the engine's handle waits for.
 struct engine_end {
@@ -31,10 +31,11 @@ struct engine_end {
 /// crash, with backoff. Crashes are down messages: nothing is caught.
 class supervisor_actor : public caf::event_based_actor {
 public:
-  /// Adopts the gateway's first worker: users may talk to it before this actor
+  /// Adopts the gateway's first backend: users may talk to it before this actor
   /// has run for the first time.
-  supervisor_actor(caf::actor_config& cfg, node_ptr home, caf::actor door,
-                   caf::actor worker, std::shared_ptr<engine_end> end);
+  supervisor_actor(caf::actor_config& cfg, node_ptr home,
+                   caf::actor gateway_handle, caf::actor backend,
+                   std::shared_ptr<engine_end> end);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -59,8 +60,8 @@ private:
   void start(std::size_t index);
   void down(std::size_t index, const caf::error& why);
   void finish(std::uint64_t ticket, const pq::reply& reply);
-  void look_around();
-  void read_look(const pq::reply& reply);
+  void inspect_server();
+  void read_inspection(const pq::reply& reply);
   /// The engine gives up by itself.
   void fail(const error& why);
   /// What a picker has left behind.
@@ -70,16 +71,16 @@ private:
   void say_farewell();
 
   node_ptr home_;
-  caf::actor door_;
-  caf::actor first_worker_;
+  caf::actor gateway_handle_;
+  caf::actor first_backend_;
   std::shared_ptr<engine_end> end_;
   watcher watcher_;
   std::vector<child> children_;
   /// Null: not wanted, or the node drains.
-  std::shared_ptr<lookout> lookout_;
+  std::shared_ptr<change_watcher> change_watcher_;
   bool draining_ = false;
   bool leaving_ = false;
-  /// Lanes on which the farewell has not been said yet.
+  /// Connection slots on which the farewell has not been said yet.
   std::size_t farewells_ = 0;
   events::node_stopped summary_;
 };

@@ -34,7 +34,7 @@ intake_settings settings_of(const node& home) {
 
 intake_settings with_claims(node& home) {
   auto how = settings_of(home);
-  how.claiming = {.desk = home.claims,
+  how.claiming = {.slots = home.claims,
                   .incarnation = home.incarnation,
                   .next = home.token_ranges++ * token_range + 1,
                   .lease = home.config.lease};
@@ -129,15 +129,15 @@ std::string_view name_of(const result<Answer>& answer) {
 
 } // namespace
 
-gateway_worker::gateway_worker(caf::actor_config& cfg, node_ptr home)
+gateway_backend::gateway_backend(caf::actor_config& cfg, node_ptr home)
   : gateway_impl::base(cfg),
     home_(std::move(home)),
     inserts_(with_claims(*home_)),
     signals_(settings_of(*home_)),
     transitions_(settings_of(*home_)),
     tickets_(first_request),
-    reads_{.lane = home_->read_lane()},
-    long_reads_{.lane = home_->long_lane()},
+    reads_{.connection_slot = home_->read_slot()},
+    long_reads_{.connection_slot = home_->long_read_slot()},
     ends_(watch_settings(*home_)),
     unread_([this](const caf::node_id& of, std::uint64_t sent) {
       if (auto far = home_->far.get())
@@ -148,7 +148,7 @@ gateway_worker::gateway_worker(caf::actor_config& cfg, node_ptr home)
   home_->asked.open(static_cast<std::size_t>(home_->config.bytes_waiting));
 }
 
-gateway_worker::behavior_type gateway_worker::make_behavior() {
+gateway_backend::behavior_type gateway_backend::make_behavior() {
   return {
     [this](gd::insert& x) {
     return take_in<gd::inserted>(inserts_, inserting_, x);
@@ -190,7 +190,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     }, [this](const instance_ended& x) { answer_ends(ends_.hear(x.how)); },
     [this](const ends_told& x) {
     ends_.hear_of(x.ids);
-    look_at_ends(system().clock().now());
+    look_up_ends(system().clock().now());
     },
     [this](tick x) {
     if (alarm_.rings(x))
@@ -209,7 +209,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     };
 }
 
-void gateway_worker::on_exit() {
+void gateway_backend::on_exit() {
   hand_in(inserts_.intake.abandon());
   // Nobody else would: an actor that dies with an open promise answers nobody.
   error down{errc::unknown_fate,
@@ -235,7 +235,7 @@ void gateway_worker::on_exit() {
   end_waits(down);
 }
 
-asker gateway_worker::who_asks(std::size_t price) {
+asker gateway_backend::who_asks(std::size_t price) {
   const auto& from = current_sender();
   asker by{.who = number_of(from, node()), .bytes = price};
   if (from && from->node() != node())
@@ -244,9 +244,9 @@ asker gateway_worker::who_asks(std::size_t price) {
 }
 
 template <class Answer>
-void gateway_worker::deliver(open_request<Answer>& to,
-                             const result<Answer>& answer) {
-  home_->asked.give_back(to.by.who, to.by.bytes);
+void gateway_backend::deliver(open_request<Answer>& to,
+                              const result<Answer>& answer) {
+  home_->asked.release(to.by.who, to.by.bytes);
   if (to.by.far)
     unread_.sent(to.by.far,
                  bytes_of_message + (answer ? about_bytes(*answer) : 0));
@@ -257,9 +257,9 @@ void gateway_worker::deliver(open_request<Answer>& to,
 }
 
 template <class Answer, class Intake, class Promises>
-caf::result<Answer> gateway_worker::take_in(entrance<Intake>& at,
-                                            Promises& waiting,
-                                            typename Intake::request& x) {
+caf::result<Answer> gateway_backend::take_in(entrance<Intake>& at,
+                                             Promises& waiting,
+                                             typename Intake::request& x) {
   // Whom a promise that is made takes over.
   auto by = who_asks(price_of<false>(x));
   auto promise = make_response_promise<Answer>();
@@ -273,7 +273,7 @@ caf::result<Answer> gateway_worker::take_in(entrance<Intake>& at,
 
 // -- inserts ------------------------------------------------------------------
 
-caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
+caf::result<gd::inserted_all> gateway_backend::insert_many(gd::insert_all& x) {
   auto by = who_asks(price_of<false>(x));
   open_request<gd::inserted_all> whole{
     make_response_promise<gd::inserted_all>(), by};
@@ -296,7 +296,7 @@ caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
   return whole.promise;
 }
 
-void gateway_worker::fill(bulk_row& row, const result<gd::inserted>& answer) {
+void gateway_backend::fill(bulk_row& row, const result<gd::inserted>& answer) {
   auto& of = *row.of;
   auto& slot = of.answer.rows[row.index];
   if (answer) {
@@ -310,8 +310,8 @@ void gateway_worker::fill(bulk_row& row, const result<gd::inserted>& answer) {
     deliver<gd::inserted_all>(of.whole, std::move(of.answer));
 }
 
-void gateway_worker::answer_insert(std::uint64_t ticket,
-                                   const result<gd::inserted>& answer) {
+void gateway_backend::answer_insert(std::uint64_t ticket,
+                                    const result<gd::inserted>& answer) {
   auto found = inserting_.extract(ticket);
   if (found.empty())
     return;
@@ -323,8 +323,9 @@ void gateway_worker::answer_insert(std::uint64_t ticket,
 }
 
 template <class Answer>
-void gateway_worker::answer_one(promises<Answer>& waiting, std::uint64_t ticket,
-                                const result<Answer>& answer) {
+void gateway_backend::answer_one(promises<Answer>& waiting,
+                                 std::uint64_t ticket,
+                                 const result<Answer>& answer) {
   auto found = waiting.extract(ticket);
   if (found.empty())
     return;
@@ -333,7 +334,7 @@ void gateway_worker::answer_one(promises<Answer>& waiting, std::uint64_t ticket,
 }
 
 template <class Answer>
-void gateway_worker::note(const result<Answer>& answer) {
+void gateway_backend::note(const result<Answer>& answer) {
   auto name = name_of(answer);
   for (auto& x : answers_)
     if (x.what == kind_of<Answer> && x.answer == name) {
@@ -343,13 +344,13 @@ void gateway_worker::note(const result<Answer>& answer) {
   answers_.push_back({kind_of<Answer>, name, 1});
 }
 
-void gateway_worker::tell_answers() {
+void gateway_backend::tell_answers() {
   for (const auto& x : answers_)
     home_->tell(x);
   answers_.clear();
 }
 
-void gateway_worker::hand_in(std::vector<claim_desk::claim> claims) {
+void gateway_backend::hand_in(std::vector<claim_slots::claim> claims) {
   std::vector<std::string> orphans;
   for (auto& x : claims) {
     auto token = x.token;
@@ -358,16 +359,16 @@ void gateway_worker::hand_in(std::vector<claim_desk::claim> claims) {
   }
   if (!orphans.empty()) // nobody else has a connection for it
     home_->db->submit(
-      database::public_lane, {{store::release_lost(orphans)}, false},
+      database::public_slot, {{store::release_lost(orphans)}, false},
       [](const pq::reply&) {}, home_->config.patience);
 }
 
 // -- units --------------------------------------------------------------------
 
 template <class Intake, class Answer>
-void gateway_worker::finish_intake(entrance<Intake>& at, pq::reply reply,
-                                   std::atomic<std::int64_t>& drawn,
-                                   Answer answer) {
+void gateway_backend::finish_intake(entrance<Intake>& at, pq::reply reply,
+                                    std::atomic<std::int64_t>& drawn,
+                                    Answer answer) {
   auto& intake = at.intake;
   auto now = system().clock().now();
   note_late(now);
@@ -388,7 +389,7 @@ void gateway_worker::finish_intake(entrance<Intake>& at, pq::reply reply,
   tell_answers();
 }
 
-void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
+void gateway_backend::finish(std::uint64_t ticket, pq::reply reply) {
   if (ticket == insert_unit)
     return finish_intake(inserts_, std::move(reply), home_->drawn.instances,
                          [this](auto t, auto& x) { answer_insert(t, x); });
@@ -408,19 +409,19 @@ void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
     if (auto ids = ends_.take_going_on(); !ids.empty())
       if (auto hints = home_->children.find(role::hints))
         anon(hints, ends_awaited{std::move(ids)});
-    return look_at_ends(now);
+    return look_up_ends(now);
   }
   finish_reading(ticket, reply);
 }
 
-void gateway_worker::refuse(std::uint64_t ticket, const error& why) {
+void gateway_backend::refuse(std::uint64_t ticket, const error& why) {
   answer_insert(ticket, why);
   answer_one<gd::signalled>(signalling_, ticket, why);
   answer_one<gd::transitioned>(moving_, ticket, why);
 }
 
 template <class Intake>
-void gateway_worker::let_in(entrance<Intake>& at, clock::time_point now) {
+void gateway_backend::let_in(entrance<Intake>& at, clock::time_point now) {
   auto& intake = at.intake;
   if (at.lobby.empty() || intake.under_way() || intake.backs_off(now)
       || intake.due(now) <= now)
@@ -442,8 +443,8 @@ void gateway_worker::let_in(entrance<Intake>& at, clock::time_point now) {
 }
 
 template <class Intake>
-void gateway_worker::send_next(entrance<Intake>& at, std::uint64_t unit,
-                               clock::time_point now) {
+void gateway_backend::send_next(entrance<Intake>& at, std::uint64_t unit,
+                                clock::time_point now) {
   let_in(at, now);
   auto work = at.intake.begin(now);
   if (!work)
@@ -452,25 +453,25 @@ void gateway_worker::send_next(entrance<Intake>& at, std::uint64_t unit,
     arrivals_.begin(), arrivals_.end(), at.intake.oldest_sent(),
     [](const arrival& x, std::uint64_t ticket) { return x.ticket < ticket; });
   ensure(oldest != arrivals_.end(), "what is sent has not been given up");
-  submit(this, *home_->db, database::public_lane, std::move(*work), unit,
+  submit(this, *home_->db, database::public_slot, std::move(*work), unit,
          oldest->expires - now);
 }
 
-void gateway_worker::note_arrival(std::uint64_t ticket) {
+void gateway_backend::note_arrival(std::uint64_t ticket) {
   auto now = system().clock().now();
   arrivals_.push_back({ticket, now + home_->config.patience});
   // What is under way may not end in time.
-  alarm_.set(this, look_at_late(now));
+  alarm_.set(this, late_due(now));
 }
 
-gateway_worker::clock::time_point
-gateway_worker::look_at_late(clock::time_point now) const {
+gateway_backend::clock::time_point
+gateway_backend::late_due(clock::time_point now) const {
   return std::min(arrivals_.front().expires, now + longest_alarm);
 }
 
-void gateway_worker::note_late(clock::time_point now) {
+void gateway_backend::note_late(clock::time_point now) {
   // In an outage, who stops waits for nothing.
-  bool in_vain = leaving_ && !home_->db->connected_since(database::public_lane);
+  bool in_vain = leaving_ && !home_->db->connected_since(database::public_slot);
   while (!arrivals_.empty()) {
     const auto& oldest = arrivals_.front();
     bool open = inserting_.contains(oldest.ticket)
@@ -485,11 +486,11 @@ void gateway_worker::note_late(clock::time_point now) {
   }
 }
 
-void gateway_worker::give_up_late(clock::time_point now) {
+void gateway_backend::give_up_late(clock::time_point now) {
   note_late(now);
   if (late_ == 0)
     return;
-  auto why = home_->db->why_waiting(database::public_lane);
+  auto why = home_->db->why_waiting(database::public_slot);
   auto is_late = [this](const auto& x) { return x.ticket <= late_; };
   auto empty_lobby = [&](auto& of) {
     for (auto& x : of.lobby.remove_if(is_late))
@@ -506,34 +507,34 @@ void gateway_worker::give_up_late(clock::time_point now) {
     answer_one(moving_, x.ticket, x.answer);
   for (auto* line : {&reads_, &long_reads_})
     for (auto& x : line->waiting.remove_if(is_late))
-      end_reading(x.ticket, home_->db->why_waiting(line->lane));
+      end_reading(x.ticket, home_->db->why_waiting(line->connection_slot));
   if (!inserts_.intake.under_way() && !signals_.intake.under_way()
       && !transitions_.intake.under_way())
     late_ = 0;
 }
 
-void gateway_worker::drive() {
+void gateway_backend::drive() {
   auto now = system().clock().now();
   give_up_late(now);
   send_next(inserts_, insert_unit, now);
   send_next(signals_, signal_unit, now);
   send_next(transitions_, transition_unit, now);
-  look_at_ends(now);
+  look_up_ends(now);
   auto at = std::min({inserts_.intake.due(now), signals_.intake.due(now),
                       transitions_.intake.due(now)});
   if (!arrivals_.empty())
-    at = std::min(at, look_at_late(now));
+    at = std::min(at, late_due(now));
   alarm_.set(this, at);
   tell_answers();
 }
 
-void gateway_worker::leave_if_answered() {
+void gateway_backend::leave_if_answered() {
   if (leaving_ && inserting_.empty() && signalling_.empty() && moving_.empty()
       && reading_.empty() && awaiting_.empty())
     quit(caf::exit_reason::user_shutdown);
 }
 
-void gateway_worker::drive_soon(const intake_base& what) {
+void gateway_backend::drive_soon(const intake_base& what) {
   if (what.under_way() || alarm_.is_set_to_now())
     return;
   if (!several_)
@@ -546,8 +547,8 @@ void gateway_worker::drive_soon(const intake_base& what) {
 // -- reading ------------------------------------------------------------------
 
 template <class Answer, class Request, class F>
-caf::result<Answer> gateway_worker::read(reading_line& line, const Request& x,
-                                         pq::call what, F answer_of) {
+caf::result<Answer> gateway_backend::read(reading_line& line, const Request& x,
+                                          pq::call what, F answer_of) {
   return read_and<Answer>(
     line, x, std::move(what),
     [this, answer_of](open_request<Answer>& to, const pq::reply& reply) {
@@ -557,7 +558,7 @@ caf::result<Answer> gateway_worker::read(reading_line& line, const Request& x,
 }
 
 template <class Request>
-caf::result<gd::instance> gateway_worker::look_up(const Request& x) {
+caf::result<gd::instance> gateway_backend::look_up(const Request& x) {
   using open = open_request<gd::instance>;
   auto end = [this, id = x.id, key = x.key](open& to, const pq::reply& reply) {
     if (!reply.ok())
@@ -578,15 +579,15 @@ caf::result<gd::instance> gateway_worker::look_up(const Request& x) {
 }
 
 template <class Answer>
-void gateway_worker::settle(open_request<Answer>& to, result<Answer> answer) {
+void gateway_backend::settle(open_request<Answer>& to, result<Answer> answer) {
   if (answer && to.by.far)
     hide_token(*answer);
   keep_from_who_does_not_read(to.by, answer);
   deliver(to, answer);
 }
 
-void gateway_worker::ask(reading_line& line, const asker& by, pq::call what,
-                         std::function<void(const pq::reply&)> end) {
+void gateway_backend::ask(reading_line& line, const asker& by, pq::call what,
+                          std::function<void(const pq::reply&)> end) {
   auto ticket = ++tickets_;
   reading_.emplace(ticket, open_reading{&line, by, std::move(end)});
   note_arrival(ticket);
@@ -596,9 +597,9 @@ void gateway_worker::ask(reading_line& line, const asker& by, pq::call what,
 }
 
 template <class Answer, class Request, class F>
-caf::result<Answer> gateway_worker::read_and(reading_line& line,
-                                             const Request& x, pq::call what,
-                                             F end) {
+caf::result<Answer> gateway_backend::read_and(reading_line& line,
+                                              const Request& x, pq::call what,
+                                              F end) {
   // Whom a promise that is made takes over.
   auto by = who_asks(price_of<true>(x));
   open_request<Answer> to{make_response_promise<Answer>(), by};
@@ -619,20 +620,20 @@ caf::result<Answer> gateway_worker::read_and(reading_line& line,
   return to.promise;
 }
 
-void gateway_worker::read_next(reading_line& line) {
+void gateway_backend::read_next(reading_line& line) {
   while (line.under_way < reads_at_once && !line.waiting.empty()) {
     auto next = line.waiting.pop([](const auto&) { return usual_read; });
     auto now = system().clock().now();
     if (line.under_way == 0)
       line.free_since = now;
     ++line.under_way;
-    submit(this, *home_->db, line.lane, {{std::move(next.what)}, false},
-           next.ticket, next.expires - now);
+    submit(this, *home_->db, line.connection_slot,
+           {{std::move(next.what)}, false}, next.ticket, next.expires - now);
   }
 }
 
-void gateway_worker::finish_reading(std::uint64_t ticket,
-                                    const pq::reply& reply) {
+void gateway_backend::finish_reading(std::uint64_t ticket,
+                                     const pq::reply& reply) {
   auto found = reading_.extract(ticket);
   if (found.empty())
     return;
@@ -646,7 +647,7 @@ void gateway_worker::finish_reading(std::uint64_t ticket,
   answer(reply);
 }
 
-void gateway_worker::end_reading(std::uint64_t ticket, const error& why) {
+void gateway_backend::end_reading(std::uint64_t ticket, const error& why) {
   if (auto found = reading_.extract(ticket); !found.empty())
     found.mapped().answer({{}, why, 0});
 }
@@ -654,7 +655,7 @@ void gateway_worker::end_reading(std::uint64_t ticket, const error& why) {
 // -- waiting for ends ----------------------------------------------------------
 
 template <class Request>
-caf::result<gd::awaited> gateway_worker::await_end(const Request& x) {
+caf::result<gd::awaited> gateway_backend::await_end(const Request& x) {
   // Whom a promise that is made takes over.
   auto by = who_asks(price_of<true>(x));
   open_request<gd::awaited> to{make_response_promise<gd::awaited>(), by};
@@ -670,23 +671,23 @@ caf::result<gd::awaited> gateway_worker::await_end(const Request& x) {
     return to.promise;
   }
   awaiting_.emplace(ticket, to);
-  look_at_ends(now);
+  look_up_ends(now);
   return to.promise;
 }
 
 /// Those that come while a look is under way share the next.
-void gateway_worker::look_at_ends(clock::time_point now) {
+void gateway_backend::look_up_ends(clock::time_point now) {
   if (ends_.empty())
     return;
   answer_ends(ends_.give_up_late(now));
-  if (auto look = ends_.begin(now))
-    submit(this, *home_->db, home_->read_lane(), {{std::move(*look)}, false},
+  if (auto lookup = ends_.begin(now))
+    submit(this, *home_->db, home_->read_slot(), {{std::move(*lookup)}, false},
            end_unit, home_->config.patience);
   if (auto at = ends_.due(); at != clock::time_point::max())
     alarm_.set(this, std::min(at, now + longest_alarm));
 }
 
-void gateway_worker::answer_ends(end_watch::answers all) {
+void gateway_backend::answer_ends(end_watch::answers all) {
   for (auto& x : all)
     if (auto found = awaiting_.extract(x.ticket); !found.empty()) {
       keep_from_who_does_not_read(found.mapped().by, x.what);
@@ -694,22 +695,22 @@ void gateway_worker::answer_ends(end_watch::answers all) {
     }
 }
 
-void gateway_worker::end_waits(const error& why) {
+void gateway_backend::end_waits(const error& why) {
   ends_.clear();
   for (auto& [ticket, open] : std::exchange(awaiting_, {}))
     deliver<gd::awaited>(open, why);
 }
 
 template <class Answer>
-void gateway_worker::keep_from_who_does_not_read(const asker& to,
-                                                 result<Answer>& answer) {
+void gateway_backend::keep_from_who_does_not_read(const asker& to,
+                                                  result<Answer>& answer) {
   if (!answer || !to.far)
     return;
   if (auto may = may_tell(to, bytes_of_message + about_bytes(*answer)); !may)
     answer = may.error();
 }
 
-void gateway_worker::forget(const caf::node_id& gone) {
+void gateway_backend::forget(const caf::node_id& gone) {
   auto why = error{errc::unavailable, "the node that has asked is gone", {}};
   std::vector<std::uint64_t> waits;
   for (const auto& [ticket, open] : awaiting_)
@@ -727,7 +728,7 @@ void gateway_worker::forget(const caf::node_id& gone) {
       end_reading(x.ticket, why);
 }
 
-result<void> gateway_worker::may_tell(const asker& to, std::size_t bytes) {
+result<void> gateway_backend::may_tell(const asker& to, std::size_t bytes) {
   auto far = to.far ? home_->far.get() : nullptr;
   if (!far || unread_.may_send(to.far, bytes, far->most_unread()))
     return {};
@@ -738,7 +739,7 @@ result<void> gateway_worker::may_tell(const asker& to, std::size_t bytes) {
                {}};
 }
 
-void gateway_worker::keep_to_unread(const answers_unread& what) {
+void gateway_backend::keep_to_unread(const answers_unread& what) {
   auto far = home_->far.get();
   if (!far)
     return;
@@ -754,16 +755,16 @@ void gateway_worker::keep_to_unread(const answers_unread& what) {
     send_self_after(this, ask_interval, answers_unread{});
 }
 
-// -- the door -----------------------------------------------------------------
+// -- the gateway server -------------------------------------------------------
 
-gateway_door::gateway_door(caf::actor_config& cfg, node_ptr home,
-                           gateway worker)
-  : sturdy(cfg), home_(std::move(home)), worker_(std::move(worker)) {
+gateway_server::gateway_server(caf::actor_config& cfg, node_ptr home,
+                               gateway backend)
+  : sturdy(cfg), home_(std::move(home)), backend_(std::move(backend)) {
   // nop
 }
 
-result<void> gateway_door::admit(const caf::strong_actor_ptr& from,
-                                 std::size_t bytes) {
+result<void> gateway_server::admit(const caf::strong_actor_ptr& from,
+                                   std::size_t bytes) {
   if (closed_)
     return error{errc::stopped, "the engine has stopped", {}};
   auto ok = home_->asked.take(number_of(from, node()), bytes);
@@ -773,19 +774,19 @@ result<void> gateway_door::admit(const caf::strong_actor_ptr& from,
 }
 
 std::shared_ptr<far_nodes>
-gateway_door::far_of(const caf::strong_actor_ptr& from) const {
+gateway_server::far_of(const caf::strong_actor_ptr& from) const {
   return from && from->node() != node() ? home_->far.get() : nullptr;
 }
 
-result<void> gateway_door::admit_said(const caf::strong_actor_ptr& from,
-                                      const link_message& x) {
+result<void> gateway_server::admit_said(const caf::strong_actor_ptr& from,
+                                        const link_message& x) {
   auto ok = home_->said.take(number_of(from, node()), bytes_of(x));
   if (auto far = ok ? nullptr : far_of(from))
     far->cut_off(from->node(), "has said more than its link has read");
   return ok;
 }
 
-caf::error gateway_door::refusal(const caf::mailbox_element& x) {
+caf::error gateway_server::refusal(const caf::mailbox_element& x) {
   const auto& content = x.content();
   result<void> ok;
   bool found = false;
@@ -810,17 +811,17 @@ caf::error gateway_door::refusal(const caf::mailbox_element& x) {
 
 template <class Row>
 caf::result<typename Row::answer>
-gateway_door::forward(typename Row::asked& x) {
-  if (worker_)
-    return forward_to(this, worker_, std::move(x));
-  home_->asked.give_back(number_of(current_sender(), node()),
-                         price_of<Row::reads>(x));
+gateway_server::forward(typename Row::asked& x) {
+  if (backend_)
+    return forward_to(this, backend_, std::move(x));
+  home_->asked.release(number_of(current_sender(), node()),
+                       price_of<Row::reads>(x));
   return to_caf(
     closed_ ? error{errc::stopped, "the engine has stopped", {}}
             : error{errc::unavailable, "the gateway is being restarted", {}});
 }
 
-void gateway_door::pass_on(link_message& x) {
+void gateway_server::pass_on(link_message& x) {
   const auto& from = current_sender();
   if (!from)
     return;
@@ -828,7 +829,7 @@ void gateway_door::pass_on(link_message& x) {
   std::shared_ptr<void> waits{
     nullptr, [home = home_, who = number_of(from, node()), bytes = bytes_of(x),
               which = from->node()](void*) {
-      home->said.give_back(who, bytes);
+      home->said.release(who, bytes);
       if (auto far = home->far.get())
         far->taken(which);
     }};
@@ -836,21 +837,21 @@ void gateway_door::pass_on(link_message& x) {
     anon(links, link_arrived{from, std::move(x), std::move(waits)});
 }
 
-gateway_door::behavior_type gateway_door::make_behavior() {
+gateway_server::behavior_type gateway_server::make_behavior() {
   refuse_unknown();
   return requests::handled_by<behavior_type>(
     [this](auto row, auto& x) { return forward<decltype(row)>(x); },
-    [this](set_worker& x) {
-    worker_ = x.worker && !closed_ ? caf::actor_cast<gateway>(x.worker)
-                                   : gateway{};
+    [this](set_backend& x) {
+    backend_ = x.backend && !closed_ ? caf::actor_cast<gateway>(x.backend)
+                                     : gateway{};
     },
-    [this](close_door) {
+    [this](close_gateway) {
     if (closed_.exchange(true))
       return quit(caf::exit_reason::user_shutdown);
-    if (worker_)
-      anon(caf::actor_cast<caf::actor>(std::exchange(worker_, nullptr)),
+    if (backend_)
+      anon(caf::actor_cast<caf::actor>(std::exchange(backend_, nullptr)),
            drain{last_answers});
-    weak_ref{this}.tell(close_door{});
+    weak_ref{this}.tell(close_gateway{});
   },
     [this](link_message& x) { pass_on(x); }, [this](node_hint& x) {
       if (auto hints = home_->children.find(role::hints))
@@ -859,8 +860,8 @@ gateway_door::behavior_type gateway_door::make_behavior() {
     });
 }
 
-void gateway_door::on_exit() {
-  worker_ = nullptr;
+void gateway_server::on_exit() {
+  backend_ = nullptr;
 }
 
 } // namespace gd::actors

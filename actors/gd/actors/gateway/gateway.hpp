@@ -63,7 +63,7 @@ struct reading_line {
     database::clock::time_point expires;
   };
 
-  std::size_t lane;
+  std::size_t connection_slot;
   fair_queue<reading> waiting{};
   std::size_t under_way = 0;
   /// What is under way began then, or later.
@@ -77,14 +77,14 @@ using gateway_impl
 
 /// Does the gateway's work: groups the inserts, signals and transitions of all senders
 /// into shared transactions, and reads for them.
-class gateway_worker : public gateway_impl::base {
+class gateway_backend : public gateway_impl::base {
 public:
-  gateway_worker(caf::actor_config& cfg, node_ptr home);
+  gateway_backend(caf::actor_config& cfg, node_ptr home);
 
   behavior_type make_behavior() override;
   void on_exit() override;
   const char* name() const override {
-    return "gd.gateway_worker";
+    return "gd.gateway_backend";
   }
 
 private:
@@ -111,7 +111,7 @@ private:
   void answer_insert(std::uint64_t ticket, const result<gd::inserted>& answer);
   void fill(bulk_row& row, const result<gd::inserted>& answer);
   /// Those of pickers that have gone are released.
-  void hand_in(std::vector<claim_desk::claim> claims);
+  void hand_in(std::vector<claim_slots::claim> claims);
   void finish(std::uint64_t ticket, pq::reply reply);
   /// `answer_of`: makes it of the rows.
   template <class Answer, class Request, class F>
@@ -133,7 +133,7 @@ private:
   void end_reading(std::uint64_t ticket, const error& why);
   template <class Request>
   caf::result<gd::awaited> await_end(const Request& x);
-  void look_at_ends(clock::time_point now);
+  void look_up_ends(clock::time_point now);
   void answer_ends(end_watch::answers all);
   void end_waits(const error& why);
   void forget(const caf::node_id& gone);
@@ -148,7 +148,7 @@ private:
                  clock::time_point now);
   /// A request has come; it has to be sent in time.
   void note_arrival(std::uint64_t ticket);
-  clock::time_point look_at_late(clock::time_point now) const;
+  clock::time_point late_due(clock::time_point now) const;
   void note_late(clock::time_point now);
   /// Answers what has waited too long, and is not being sent.
   void give_up_late(clock::time_point now);
@@ -225,17 +225,18 @@ private:
   bool leaving_ = false;
 };
 
-/// The gateway with the messages that tell it its worker, and what other nodes say
+/// The gateway with the messages that tell it its backend, and what other nodes say
 /// beside their requests.
-using gateway_door_impl = extended<gateway, void(set_worker), void(close_door),
-                                   void(link_message), hint_noted(node_hint)>;
+using gateway_server_impl
+  = extended<gateway, void(set_backend), void(close_gateway),
+             void(link_message), hint_noted(node_hint)>;
 
-/// What users and other nodes hold: forwards to the worker, and outlives its restarts.
+/// What users and other nodes hold: forwards to the backend, and outlives its restarts.
 /// What is more than a sender's share does not even come into its mailbox. Nothing that
-/// anybody sends ends it but `close_door`, behind what has come before.
-class gateway_door : public sturdy<gateway_door_impl::base> {
+/// anybody sends ends it but `close_gateway`, behind what has come before.
+class gateway_server : public sturdy<gateway_server_impl::base> {
 public:
-  gateway_door(caf::actor_config& cfg, node_ptr home, gateway worker);
+  gateway_server(caf::actor_config& cfg, node_ptr home, gateway backend);
 
   behavior_type make_behavior() override;
   void on_exit() override;
@@ -256,7 +257,7 @@ private:
   void pass_on(link_message& x);
 
   node_ptr home_;
-  gateway worker_;
+  gateway backend_;
   std::atomic<bool> closed_ = false;
 };
 

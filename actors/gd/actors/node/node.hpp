@@ -9,11 +9,11 @@
 #include <gd/engine/intake/end_watch.hpp>
 #include <gd/engine/intake/refused_rows.hpp>
 #include <gd/engine/intake/shares.hpp>
-#include <gd/engine/queue/claim.hpp>
+#include <gd/engine/queue/claim_slots.hpp>
 #include <gd/engine/queue/elsewhere.hpp>
 #include <gd/engine/queue/held_bytes.hpp>
-#include <gd/engine/queue/isolation.hpp>
 #include <gd/engine/queue/key.hpp>
+#include <gd/engine/queue/quarantine.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/registry.hpp>
 #include <gd/store/lease.hpp>
@@ -43,11 +43,11 @@ namespace gd::actors {
 /// Numbers that one actor can use before it meets the next one's range.
 constexpr std::uint64_t token_range = std::uint64_t{1} << 40;
 
-/// What the children of the supervisor are: the worker of the gateway, heartbeat,
+/// What the children of the supervisor are: the backend of the gateway, heartbeat,
 /// reaper, a picker for each queue; where the gateway is published, links for workers, and
 /// who exchanges hints with other nodes.
 enum class role : std::uint8_t {
-  worker,
+  backend,
   heartbeat,
   reaper,
   links,
@@ -199,7 +199,7 @@ private:
 
 /// What comes later, if at all: null until then.
 template <class T>
-class open_place {
+class set_once {
 public:
   /// False: there is one already.
   bool set(std::shared_ptr<T> x) {
@@ -261,11 +261,12 @@ struct node {
   drawn_ids drawn;
   paused_queues paused;
   lease_table leases;
-  std::shared_ptr<claim_desk> claims = std::make_shared<claim_desk>();
+  std::shared_ptr<claim_slots> claims = std::make_shared<claim_slots>();
   std::shared_ptr<key_table> keys = std::make_shared<key_table>();
-  std::shared_ptr<gd::isolation> isolation = std::make_shared<gd::isolation>();
+  std::shared_ptr<gd::quarantine> quarantine
+    = std::make_shared<gd::quarantine>();
   /// Where rows run that this node hands out: nowhere, until it lets workers in.
-  open_place<elsewhere> workers;
+  set_once<elsewhere> workers;
   actor_directory children;
   std::shared_ptr<run_permits> permits = std::make_shared<run_permits>(1);
   told_steps slow_steps;
@@ -280,33 +281,33 @@ struct node {
   std::shared_ptr<awaited_ids> awaited = std::make_shared<awaited_ids>();
   /// The same of other nodes' gateways.
   awaited_ids awaited_elsewhere;
-  open_place<far_nodes> far;
+  set_once<far_nodes> far;
   refused_rows refused;
   std::shared_ptr<database> db;
 
-  /// The reactor's lanes beside those of `connections`: what the gateway is asked that
-  /// writes nothing; and what takes long, and nobody else may wait for.
-  std::size_t read_lane() const {
+  /// The reactor's connection slots beside those of `connections`: what the gateway is
+  /// asked that writes nothing; and what takes long, and nobody else may wait for.
+  std::size_t read_slot() const {
     return static_cast<std::size_t>(config.connections);
   }
-  std::size_t long_lane() const {
-    return read_lane() + 1;
+  std::size_t long_read_slot() const {
+    return read_slot() + 1;
   }
 
   /// What a queue may hold of these, whatever the others do: half is divided among them.
   held_bytes hold(const common_bytes& of) const {
-    return {of, config.bytes_ahead, bytes_of_queue()};
+    return {of, config.bytes_held, bytes_of_queue()};
   }
   std::int64_t bytes_of_queue() const {
     auto queues = std::max<std::size_t>(config.queues.size(), 1);
-    return config.bytes_ahead / (2 * static_cast<std::int64_t>(queues));
+    return config.bytes_held / (2 * static_cast<std::int64_t>(queues));
   }
 
   /// A step begins.
   void begin(lease& under, database::clock::time_point at) const {
     under.begin(at);
     if (under.suspect)
-      isolation->began(under.id, at);
+      quarantine->began(under.id, at);
   }
 
   void tell(const event& what) const {
@@ -328,8 +329,8 @@ struct node {
 
   /// An instance has ended, and the commit is known: whoever awaits that is told.
   void see_end(const gd::awaited& how) {
-    if (auto worker = children.find(role::worker))
-      anon(worker, instance_ended{how});
+    if (auto backend = children.find(role::backend))
+      anon(backend, instance_ended{how});
     if (awaited_elsewhere.contains(how.id))
       if (auto hints = children.find(role::hints))
         anon(hints, instance_ended{how});
@@ -352,7 +353,7 @@ struct node {
   /// Rows are due in that queue, and nobody here picks them at once.
   void leave_to_others(const std::string& queue, bool anywhere) {
     if (auto hints = children.find(role::hints))
-      anon(hints, rows_left{queue, anywhere});
+      anon(hints, due_backlog{queue, anywhere});
   }
 
   /// The same for all of them, of rows that are due since now.
@@ -391,10 +392,11 @@ node_ptr inside(const engine& x);
 /// Submits a unit whose reply comes to `self` as `unit_done` with `ticket`; an
 /// actor that is gone by then gets nothing.
 template <class Self>
-void submit(Self* self, database& db, std::size_t lane, pq::unit&& work,
-            std::uint64_t ticket, database::patience how = {}) {
+void submit(Self* self, database& db, std::size_t connection_slot,
+            pq::unit&& work, std::uint64_t ticket,
+            database::patience how = {}) {
   db.submit(
-    lane, std::move(work),
+    connection_slot, std::move(work),
     [to = weak_ref{self}, ticket](pq::reply reply) {
     to.tell(unit_done{ticket, std::make_shared<pq::reply>(std::move(reply))});
     },

@@ -137,13 +137,13 @@ given_options::read_value(const caf::config_value& from,
   return {};
 }
 
-/// "name", "name:slots" or "name:slots:ahead".
+/// "name", "name:slots" or "name:slots:prefetch".
 std::optional<queue_config>
 given_options::queue_of(std::string_view text) const {
   auto queue = usual_;
   auto colon = text.find(':');
   queue.name = text.substr(0, colon);
-  for (auto* number : {&queue.slots, &queue.ahead}) {
+  for (auto* number : {&queue.slots, &queue.prefetch}) {
     if (colon == std::string_view::npos)
       break;
     text.remove_prefix(colon + 1);
@@ -166,9 +166,10 @@ given_options::read_value(const caf::config_value& from,
   for (const auto& text : *texts) {
     auto queue = queue_of(text);
     if (!queue)
-      return fmt::format("expected name, name:slots or name:slots:ahead, got "
-                         "\"{}\"",
-                         text);
+      return fmt::format(
+        "expected name, name:slots or name:slots:prefetch, got "
+        "\"{}\"",
+        text);
     queues.push_back(std::move(*queue));
   }
   to = std::move(queues);

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 /// is started at once in its place asks again for so long.
 constexpr milliseconds differs_at_most{2'000};
 
-/// Where the answer stands among those of the control lane's units.
+/// Where the answer stands among those of the control slot's units.
 constexpr std::size_t locked_at = 1;
 constexpr std::size_t registered_at = 4;
 constexpr std::size_t replaced_at = 3;
@@ -59,11 +59,12 @@ registration::registration(store::node_record who,
   // nop
 }
 
-pq::unit registration::greeting(std::size_t lane, milliseconds wait) const {
+pq::unit registration::greeting(std::size_t connection_slot,
+                                milliseconds wait) const {
   std::lock_guard guard{mutex_};
   pq::unit work{{store::lock_timeout(wait)}};
   auto add = [&work](pq::call x) { work.calls.push_back(std::move(x)); };
-  if (lane != database::control_lane) {
+  if (connection_slot != database::control_slot) {
     add(store::register_session(who_));
     return work;
   }
@@ -81,15 +82,15 @@ pq::unit registration::greeting(std::size_t lane, milliseconds wait) const {
   return work;
 }
 
-result<void> registration::heard(std::size_t lane, const pq::reply& reply,
-                                 clock::time_point now,
+result<void> registration::heard(std::size_t connection_slot,
+                                 const pq::reply& reply, clock::time_point now,
                                  std::vector<event>& to) {
-  if (lane != database::control_lane || registered()) {
+  if (connection_slot != database::control_slot || registered()) {
     // That a stranger has locked what it needs hinders nobody: a beat says it
     // again.
     if (!reply.ok() && reply.failure->code != errc::busy)
       return *reply.failure;
-    if (reply.ok() && lane == database::control_lane) {
+    if (reply.ok() && connection_slot == database::control_slot) {
       compare(reply.results[replaced_at], to);
       follow(reply.results.back(), to);
     }
@@ -118,10 +119,11 @@ result<void> registration::heard(std::size_t lane, const pq::reply& reply,
   return why;
 }
 
-pq::unit registration::beat(std::size_t lane, milliseconds wait) const {
+pq::unit registration::beat(std::size_t connection_slot,
+                            milliseconds wait) const {
   std::lock_guard guard{mutex_};
   pq::unit work{{store::lock_timeout(wait)}};
-  if (lane == database::control_lane) {
+  if (connection_slot == database::control_slot) {
     work.calls.push_back(store::node_lock(who_.incarnation, wait));
     work.calls.push_back(store::replaced_machines(who_.machines));
   }
@@ -129,9 +131,9 @@ pq::unit registration::beat(std::size_t lane, milliseconds wait) const {
   return work;
 }
 
-void registration::heard_beat(std::size_t lane, const pq::reply& reply,
-                              std::vector<event>& to) {
-  if (lane == database::control_lane && reply.ok())
+void registration::heard_beat(std::size_t connection_slot,
+                              const pq::reply& reply, std::vector<event>& to) {
+  if (connection_slot == database::control_slot && reply.ok())
     compare(reply.results[replaced_at_beat], to);
 }
 

@@ -34,18 +34,20 @@ public:
 
   /// What a new connection says before anything else. Neither strangers nor an
   /// older session of the node can hold it up for longer than `wait`, each.
-  pq::unit greeting(std::size_t lane, std::chrono::milliseconds wait) const;
+  pq::unit greeting(std::size_t connection_slot,
+                    std::chrono::milliseconds wait) const;
 
   /// The reply. An error: the connection cannot be used; `machine_differs`: none
   /// ever will. What is told of machines goes to `to`.
-  result<void> heard(std::size_t lane, const pq::reply& reply,
+  result<void> heard(std::size_t connection_slot, const pq::reply& reply,
                      clock::time_point now, std::vector<event>& to);
 
   /// Says that the node lives, by one of its connections.
-  pq::unit beat(std::size_t lane, std::chrono::milliseconds wait) const;
+  pq::unit beat(std::size_t connection_slot,
+                std::chrono::milliseconds wait) const;
 
   /// The reply to that, if it is one.
-  void heard_beat(std::size_t lane, const pq::reply& reply,
+  void heard_beat(std::size_t connection_slot, const pq::reply& reply,
                   std::vector<event>& to);
 
   /// From the next beat on, the others are told where the gateway is found. `secret`: the file

@@ -13,7 +13,7 @@ namespace gd::actors {
 
 namespace {
 
-using away = step_table::away;
+using on_worker = step_table::on_worker;
 using state = step_table::state;
 
 /// A step that keeps one of CAF's threads for so long is told.
@@ -26,22 +26,22 @@ gate::settings gate_settings(const node& home, const queue_config& queue) {
   return {.slots = queue.slots,
           .max_crashes = home.config.max_crashes,
           .machines = home.machines,
-          .suspects = home.isolation};
+          .suspects = home.quarantine};
 }
 
 pace::settings pace_settings(const node& home, const queue_config& queue) {
   const auto& cfg = home.config;
   auto how = pace::for_lease(cfg.lease);
   how.slots = queue.slots;
-  how.ahead = queue.ahead;
-  how.bytes = cfg.bytes_ahead;
+  how.prefetch = queue.prefetch;
+  how.bytes = cfg.bytes_held;
   how.share = home.bytes_of_queue();
   how.bytes_at_once = cfg.bytes_per_turn;
   return how;
 }
 
 turn::settings turn_settings(node& home, const queue_config& queue,
-                             std::size_t flights) {
+                             std::size_t transactions) {
   const auto& cfg = home.config;
   return {.queue = queue.name,
           .incarnation = home.incarnation,
@@ -53,21 +53,22 @@ turn::settings turn_settings(node& home, const queue_config& queue,
           .inbox = cfg.limits.inbox,
           .resend = cfg.resend_window(),
           .keys = home.keys,
-          .suspects = home.isolation,
-          .flights = flights};
+          .suspects = home.quarantine,
+          .transactions = transactions};
 }
 
 } // namespace
 
 picker_actor::picker_actor(caf::actor_config& cfg, node_ptr home,
-                           queue_config queue, std::vector<std::size_t> lanes)
+                           queue_config queue,
+                           std::vector<std::size_t> connection_slots)
   : stepper_actor(cfg, std::move(home), std::move(queue)),
-    lanes_(std::move(lanes)),
-    turn_(turn_settings(*home_, queue_, lanes_.size())),
+    connection_slots_(std::move(connection_slots)),
+    turn_(turn_settings(*home_, queue_, connection_slots_.size())),
     gate_(gate_settings(*home_, queue_)),
     trials_({.heartbeat = home_->config.heartbeat,
              .lease = home_->config.lease,
-             .suspects = home_->isolation}),
+             .suspects = home_->quarantine}),
     pace_(pace_settings(*home_, queue_)),
     bytes_(home_->hold(home_->of_rows)) {
   // nop
@@ -78,8 +79,8 @@ caf::behavior picker_actor::make_behavior() {
   open();
   auto self = caf::actor_cast<caf::actor>(this);
   home_->claims->enter(queue_.name, [self] { anon(self, rows_claimed{}); });
-  home_->isolation->enter(queue_.name, queue_.slots, home_->config.heartbeat,
-                          [self] { anon(self, suspects_changed{}); });
+  home_->quarantine->enter(queue_.name, queue_.slots, home_->config.heartbeat,
+                           [self] { anon(self, suspects_changed{}); });
   see_workers();
   gate_.pause(home_->paused.contains(queue_.name));
   poll_at_ = now();
@@ -98,8 +99,8 @@ caf::behavior picker_actor::make_behavior() {
       on_unit_done(x.ticket, *x.reply);
   },
     [this](suspects_changed) {
-    if (!home_->isolation->held())
-      look_again();
+    if (!home_->quarantine->held())
+      pick_again();
     drive();
     }, [this](workers_changed) { on_workers_changed(); },
     [this](steps_ended) {
@@ -111,7 +112,7 @@ caf::behavior picker_actor::make_behavior() {
     gate_.withdraw();
     turn_.serve(home_->machines->keys());
     cancel_trial();
-    release_ahead();
+    release_prefetched();
     drive();
     },
     [this](pauses_changed) {
@@ -136,24 +137,24 @@ void picker_actor::on_exit() {
     if (const auto& key = x->row().partition_key)
       keys.push_back(*key);
   }
-  home_->isolation->leave(queue_.name);
+  home_->quarantine->leave(queue_.name);
   for (auto& x : home_->claims->leave(queue_.name))
     turn_.lose(std::move(x.token), now());
   auto left = turn_.abandon();
   keys.insert(keys.end(), left.keys.begin(), left.keys.end());
   for (const auto& key : keys)
     home_->keys->remove(key);
-  auto leave = [this](std::size_t lane, pq::unit work) {
+  auto leave = [this](std::size_t connection_slot, pq::unit work) {
     home_->db->submit(
-      lane, std::move(work), [](const pq::reply&) {},
+      connection_slot, std::move(work), [](const pq::reply&) {},
       database::patience::on::this_one);
   };
-  for (std::size_t i = 0; i < lanes_.size(); ++i)
+  for (std::size_t i = 0; i < connection_slots_.size(); ++i)
     if (left.release[i])
-      leave(lanes_[i], std::move(*left.release[i]));
+      leave(connection_slots_[i], std::move(*left.release[i]));
   // Nobody else knows which of the session's locks were this picker's.
   if (!keys.empty() || left.locks)
-    leave(lanes_.front(), {{store::end_session()}, false});
+    leave(connection_slots_.front(), {{store::end_session()}, false});
   begun_ = {};
   draining_.reset();
 }
@@ -166,17 +167,17 @@ void picker_actor::drive() {
     expire_limits();
     release_late();
     if (turn_.sees_suspects())
-      home_->isolation->clear(now());
+      home_->quarantine->clear(now());
     if (suspects_wait_ && may_run_suspects()) {
       suspects_wait_ = false;
-      look_again();
+      pick_again();
     }
     see_to_trials();
     begin_transactions();
   } while (steps_->tell_at(turn_.missing()));
   // A pick under way will hardly take what it wants: the last one did not. (If only
-  // a pick's end opened the desk, each insert would have to be picked, and that pick
-  // would keep the desk closed for the next insert.)
+  // a pick's end opened the slots, each insert would have to be picked, and that pick
+  // would keep the slots closed for the next insert.)
   if (exhausted_ && !gate_.why_not_claim())
     home_->claims->offer(queue_.name, wanted() + turn_.wanted());
   stop_if_drained();
@@ -189,34 +190,36 @@ void picker_actor::begin_transactions() {
   while (!turn_.occupied(wanted())) {
     if (t >= poll_at_) {
       see_pauses();
-      look_again();
-      turn_.look_everywhere();
+      pick_again();
+      turn_.scan_everything();
       poll_at_ = t + home_->config.poll;
     }
     if (t >= due_at_) {
-      look_again();
+      pick_again();
       due_at_ = clock::time_point::max();
     }
     pace_.hurry(steps_->time_in_use());
     // A flush takes a pick along: it costs little in a transaction anyway. But
     // a few outcomes that leave nothing to pick need not wait for it, nor do those
     // whose keys bring the next rows along.
-    bool pick = look_again_ || turn_.plenty()
-                || (turn_.crowded() && !(exhausted_ && turn_.keys_stay()));
+    bool pick = pick_again_ || turn_.plenty()
+                || (turn_.under_load() && !(exhausted_ && turn_.keys_stay()));
     bool suspects = turn_.sees_suspects() && may_run_suspects();
     suspects_wait_ = turn_.sees_suspects() && !suspects;
     auto want = std::max(wanted(), 0);
     auto next = turn_.begin(pick ? want : 0, t, room(), suspects, want);
     if (!next)
       return;
-    look_again_ = next->leaves_suspects
-                  || (!next->picks && (look_again_ || pick_follows_));
-    pace_.began(next->flight, t);
-    sent_at_[next->flight] = t;
-    showing_[next->flight] = next->shows;
-    picks_[next->flight] = next->picks ? home_->claims->look(queue_.name) : 0;
-    submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
-           next->flight);
+    pick_again_ = next->leaves_suspects
+                  || (!next->picks && (pick_again_ || pick_follows_));
+    pace_.began(next->transaction, t);
+    sent_at_[next->transaction] = t;
+    showing_[next->transaction] = next->shows;
+    picks_[next->transaction] = next->picks
+                                  ? home_->claims->begin_pick(queue_.name)
+                                  : 0;
+    submit(this, *home_->db, connection_slots_[next->transaction],
+           std::move(next->work), next->transaction);
   }
 }
 
@@ -224,43 +227,45 @@ void picker_actor::begin_transactions() {
 void picker_actor::arm() {
   auto t = now();
   auto at = std::min(begun_.due(), trials_.due());
-  if (!turn_.occupied()) // else a flight's end drives on
+  if (!turn_.occupied()) // else a transaction's end drives on
     at = std::min({at, poll_at_, due_at_, turn_.due(t, room() > 0)});
   if (draining_) // the last unit may wait for a connection
     at = std::min(at, draining_->by);
   if (turn_.sees_suspects())
-    at = std::min(at, home_->isolation->clears_at());
+    at = std::min(at, home_->quarantine->clears_at());
   alarm_.set(this, at);
 }
 
 void picker_actor::on_hint(hint x) {
   if (x.anywhere)
-    turn_.look_everywhere();
+    turn_.scan_everything();
   if (x.for_others && wanted() <= 0)
     home_->leave_to_others(queue_.name, x.anywhere);
-  look_again();
+  pick_again();
   drive();
 }
 
-/// A transaction has ended: what it has written is settled, what it has shown or picked
+/// A transaction has ended: what it has written is completed, what it has shown or picked
 /// goes on, and the next one follows.
-void picker_actor::on_unit_done(std::size_t flight, const pq::reply& reply) {
+void picker_actor::on_unit_done(std::size_t transaction,
+                                const pq::reply& reply) {
   collect_ended();
   auto t = now();
   auto took = std::chrono::duration_cast<std::chrono::microseconds>(
-    t - sent_at_[flight]);
-  auto report = turn_.finish(flight, reply, t);
-  auto pick = std::exchange(picks_[flight], 0);
-  showing_[flight] = 0;
+    t - sent_at_[transaction]);
+  auto report = turn_.finish(transaction, reply, t);
+  auto pick = std::exchange(picks_[transaction], 0);
+  showing_[transaction] = 0;
   bool unpicked = false;
   std::size_t written = 0;
   for (auto& x : report.rows) {
     if (x.what == turn::flushed::verdict::applied
-        && x.row->what != store::verb::release)
+        && x.row->what != store::write_kind::release)
       ++written;
     // A row that was locked before is written when nobody expects it to be picked.
-    if (x.row->what == store::verb::next && pick == 0 && !x.key_passed_on) {
-      look_again();
+    if (x.row->what == store::write_kind::next && pick == 0
+        && !x.key_passed_on) {
+      pick_again();
       unpicked = unpicked || x.row->delay_us == 0;
     }
     collect_flushed(x);
@@ -270,7 +275,7 @@ void picker_actor::on_unit_done(std::size_t flight, const pq::reply& reply) {
   collect_shown(report);
   tell_of(report);
   if (report.full || report.released > 0)
-    look_again();
+    pick_again();
   if (pick > 0) {
     // There may be more rows.
     pick_follows_ = report.picked.size() > report.passed_on;
@@ -281,7 +286,7 @@ void picker_actor::on_unit_done(std::size_t flight, const pq::reply& reply) {
     else if (first_pick() > pick) // else rows were locked that it has not seen
       home_->claims->open(queue_.name, pick);
   }
-  pace_.finished(flight, t, steps_->time_in_use());
+  pace_.finished(transaction, t, steps_->time_in_use());
   // The server need not wait until what was picked is with the runners.
   auto picked = report.picked.size();
   coming_ = static_cast<std::int32_t>(picked);
@@ -293,7 +298,7 @@ void picker_actor::on_unit_done(std::size_t flight, const pq::reply& reply) {
   if (report.on_trial) {
     const auto& alone = *rows[*report.on_trial];
     if (gate_.why_not_begin(alone.row(), true))
-      home_->isolation->end_trial();
+      home_->quarantine->end_trial();
     else
       trials_.add(alone.under(), alone.row().trials);
   }
@@ -326,11 +331,11 @@ void picker_actor::tell_of(const turn::report& report) {
   if (report.lost_pick)
     home_->tell(events::pick_lost{queue_.name, *report.lost_pick});
   if (report.released > 0)
-    home_->tell(events::pick_recovered{queue_.name, report.released});
+    home_->tell(events::lost_pick_released{queue_.name, report.released});
 }
 
-void picker_actor::look_again() {
-  look_again_ = true;
+void picker_actor::pick_again() {
+  pick_again_ = true;
   home_->claims->close(queue_.name);
 }
 
@@ -341,10 +346,10 @@ void picker_actor::see_pauses() {
   if (paused && !before) {
     home_->claims->close(queue_.name);
     cancel_trial();
-    release_ahead();
+    release_prefetched();
   } else if (before && !paused) {
-    turn_.look_everywhere();
-    look_again();
+    turn_.scan_everything();
+    pick_again();
   }
 }
 
@@ -354,7 +359,7 @@ pace::load picker_actor::load() {
              + showing_[0] + showing_[1] + unwritten);
   return {.running = begun_.running(),
           .waiting = waiting,
-          .slot_to_fill = waiting == 0 && !waiting_.any_ahead()
+          .slot_to_fill = waiting == 0 && !waiting_.any_prefetched()
                           && !gate_.why_no_slot(begun_.running()),
           .bytes = bytes_.mine(),
           .of_others = bytes_.of_others()};
@@ -394,13 +399,13 @@ void picker_actor::take(std::vector<held_row_ptr> rows) {
   std::size_t bytes = 0;
   for (auto& x : rows) {
     bytes += x->row().bytes();
-    put_ahead(std::move(x));
+    put_prefetched(std::move(x));
   }
   pace_.picked(rows.size(), bytes);
   start_steps();
 }
 
-void picker_actor::put_ahead(held_row_ptr row) {
+void picker_actor::put_prefetched(held_row_ptr row) {
   const auto& picked = row->row();
   bool tried = trials_.is_of(row->under());
   if (auto why = gate_.why_not_begin(picked, tried)) {
@@ -440,11 +445,11 @@ void picker_actor::collect_shown(turn::report& report) {
     } else {
       bytes += row->row().bytes();
       ++count;
-      put_ahead(std::move(row));
+      put_prefetched(std::move(row));
     }
   }
   pace_.shown(count, bytes);
-  for (auto& x : report.still_hidden) {
+  for (auto& x : report.still_unloaded) {
     if (!waiting_.contains(x))
       continue;
     if (room() > 0)
@@ -521,7 +526,7 @@ void picker_actor::release(held_row& row) {
 void picker_actor::release_all(const std::vector<held_row_ptr>& rows) {
   for (const auto& x : rows)
     release(*x);
-  turn_.forget_hidden(
+  turn_.forget_unloaded(
     [this](const auto& row) { return !waiting_.contains(row); });
 }
 
@@ -550,11 +555,11 @@ void picker_actor::release_late() {
       release_job(x);
       ++n;
     }
-  home_->tell(events::given_back{queue_.name, n});
+  home_->tell(events::rows_released{queue_.name, n});
 }
 
 /// All that has not begun, but for what is to run alone.
-void picker_actor::release_ahead() {
+void picker_actor::release_prefetched() {
   for (const auto& x : steps_->take_waiting()) {
     if (!trials_.is_of(x.what->under()))
       release_job(x);
@@ -576,7 +581,7 @@ void picker_actor::start_steps() {
   // In the order of the picks: a step that needs a slot of its own waits until
   // the runners have let go of one, and what comes behind it waits with it.
   std::vector<step_queue::job> plain;
-  while (waiting_.any_ahead()) {
+  while (waiting_.any_prefetched()) {
     const auto& next = waiting_.next();
     // What runs here runs soonest; but for a suspect on trial: the end of a worker's
     // process costs less than that of this one.
@@ -601,7 +606,7 @@ void picker_actor::start_steps() {
       drop(*waiting_.take_next());
     } else {
       steps_->put(std::exchange(plain, {}));
-      // No more than can run: the others can be released as long as they lie ahead.
+      // No more than can run: the others can be released as long as they are prefetched.
       if ((is_pooled(*defined) && begun_.pooled() >= runners_.size())
           || !steps_->take_slot()) {
         if (has_worker() && hand_out_next(false))
@@ -631,19 +636,20 @@ void picker_actor::add_outcome(entry& x, outcome_ptr outcome, gd::run after) {
     home_->tell(events::step_slow{held.which(), after.took()});
   auto& what = outcome->what;
   // Under another lease than what is on trial.
-  bool advances = what == store::verb::next && !after.failed()
+  bool advances = what == store::write_kind::next && !after.failed()
                   && held.may_run_ahead() && !gate_.why_not_begin(held.row());
   if (advances) {
-    what = store::verb::advance;
+    what = store::write_kind::advance;
     outcome->may_collide = false; // it executes as before
   }
   x.unwritten = outcome->bytes();
   x.what = std::move(after);
   begun_.report(x, advances);
   // A row with a key is looked for when that is unlocked.
-  if (!x.key && (what == store::verb::next || what == store::verb::replay))
-    look_again();
-  if (what == store::verb::await)
+  if (!x.key
+      && (what == store::write_kind::next || what == store::write_kind::replay))
+    pick_again();
+  if (what == store::write_kind::await)
     pick_follows_ = true; // the signal may be there
   turn_.add(std::move(outcome), x.tag,
             x.key && x.is_down() ? x.key : std::nullopt);
@@ -665,7 +671,7 @@ void picker_actor::collect_flushed(turn::flushed& x) {
         home_->tell(events::step_committed{ran->held().which(),
                                            store::to_string(x.row->what),
                                            ran->failed(), ran->took()});
-      if (ran && x.row->what == store::verb::stop)
+      if (ran && x.row->what == store::write_kind::stop)
         home_->tell(ran->end_told(*x.row));
       if (ran && home_->anybody_awaits(x.row->id))
         if (auto how = store::ended_by(ran->held().row(), *x.row))
@@ -690,12 +696,13 @@ void picker_actor::collect_flushed(turn::flushed& x) {
       }
     }
   }
-  bool well = x.what == verdict::applied && x.row->what != store::verb::release;
-  if (x.what == verdict::applied && x.row->what == store::verb::advance)
+  bool well = x.what == verdict::applied
+              && x.row->what != store::write_kind::release;
+  if (x.what == verdict::applied && x.row->what == store::write_kind::advance)
     go_on(*found, x);
   else if (found->at_worker())
     answer(*found, x);
-  settle(*found, well);
+  complete(*found, well);
 }
 
 /// Its next step, under the next token: where this one was, if that is elsewhere.
@@ -705,7 +712,7 @@ void picker_actor::go_on(const entry& x, turn::flushed& written) {
     std::move(written.next_token), std::move(written.inbox)));
   home_->leases.add(after->under());
   if (!x.at_worker() || !answer(x, written, after))
-    put_ahead(std::move(after));
+    put_prefetched(std::move(after));
 }
 
 void picker_actor::crash(entry& x, const gd::run& what,
@@ -713,22 +720,22 @@ void picker_actor::crash(entry& x, const gd::run& what,
   home_->tell(events::step_crashed{what.held().which(), why, what.took()});
   if (x.under->began() != clock::time_point::min())
     trials_.note(*x.under, x.trials + 1, now());
-  settle(x, false);
+  complete(x, false);
 }
 
 /// `well`: its outcome is committed.
-void picker_actor::settle(entry& x, bool well) {
-  begun_.settle(x);
+void picker_actor::complete(entry& x, bool well) {
+  begun_.complete(x);
   end_lease(x.under, well);
-  if (x.deputy)
-    anon(x.deputy, step_settled{});
+  if (x.handler_actor)
+    anon(x.handler_actor, step_completed{});
   forget_if_over(x);
 }
 
 void picker_actor::end_lease(const lease_ptr& under, bool well) {
   home_->leases.remove(under);
   if (under->suspect)
-    home_->isolation->ended(under->id, well);
+    home_->quarantine->ended(under->id, well);
   if (trials_.is_of(under))
     trials_.end();
 }
@@ -743,7 +750,7 @@ void picker_actor::unlock(std::optional<store::key_hold> key) {
   if (!key)
     return;
   turn_.unlock(std::move(*key));
-  look_again(); // for the key's next row
+  pick_again(); // for the key's next row
 }
 
 // -- workers ------------------------------------------------------------------
@@ -782,7 +789,7 @@ bool picker_actor::hand_out_next(bool alone) {
   home_->begin(*row->under(), t);
   begun_.add(tag,
              {.under = row->under(),
-              .kind = away{.from = std::move(*whose)},
+              .kind = on_worker{.from = std::move(*whose)},
               .what = gd::run{row},
               .key = store::hold_of(row->row()),
               .trials = row->row().trials},
@@ -798,7 +805,7 @@ void picker_actor::read_report(elsewhere::report& x) {
       add_late(x);
     return;
   }
-  auto& there = std::get<away>(found->kind);
+  auto& there = std::get<on_worker>(found->kind);
   auto& what = *found->what;
   switch (x.kind) {
     case kind::outcome: {
@@ -820,7 +827,7 @@ void picker_actor::read_report(elsewhere::report& x) {
       if (!x.told) // the end of a worker is no trial of all that it had
         found->under->begin(clock::time_point::min());
       return crash(*found, what, x.why);
-    case kind::returned: {
+    case kind::released: {
       auto row = begun_.take_queued(x.tag);
       row.under->begin(clock::time_point::min());
       return release(row.what->held());
@@ -863,11 +870,12 @@ void picker_actor::add_late(elsewhere::report& x) {
       x.row->keep_us = time->count();
   auto tag = begun_.draw_tag();
   auto bytes = x.row->bytes();
-  begun_.add(tag,
-             {.under = std::make_shared<lease>(x.id, x.token),
-              .kind = away{.from = x.from, .function = false, .tries = x.tries},
-              .unwritten = bytes},
-             state::reported);
+  begun_.add(
+    tag,
+    {.under = std::make_shared<lease>(x.id, x.token),
+     .kind = on_worker{.from = x.from, .function = false, .tries = x.tries},
+     .unwritten = bytes},
+    state::reported);
   steps_->add_unwritten(bytes);
   turn_.add(std::move(*x.row), tag);
 }
@@ -881,14 +889,15 @@ bool picker_actor::answer(const entry& x, const turn::flushed& of,
   auto t = now();
   bool may = next && next->row().shown && !gate_.why_not_begin(next->row());
   auto tag = begun_.draw_tag();
-  if (!workers_->settle(there.from, of, there.tries, may ? next.get() : nullptr,
-                        tag, t + home_->config.lease, t))
+  if (!workers_->complete(there.from, of, there.tries,
+                          may ? next.get() : nullptr, tag,
+                          t + home_->config.lease, t))
     return false;
   next->strip();
   home_->begin(*next->under(), t);
   begun_.add(tag,
              {.under = next->under(),
-              .kind = away{.from = there.from},
+              .kind = on_worker{.from = there.from},
               .what = gd::run{next}},
              state::running);
   return true;
@@ -905,13 +914,13 @@ bool picker_actor::may_run_suspects() {
 
 /// Gives way to a trial wherever in the process it is, and runs its own.
 void picker_actor::see_to_trials() {
-  auto& suspects = *home_->isolation;
+  auto& suspects = *home_->quarantine;
   bool held = suspects.held();
   if (!held && trials_.rests())
     return;
   if (held) {
     home_->claims->close(queue_.name);
-    release_ahead();
+    release_prefetched();
     bool more = waiting_.count(waits_for::pick) > 0 || turn_.wanted() > 0
                 || home_->claims->under_way(queue_.name) > 0;
     suspects.rests(queue_.name, more
@@ -939,7 +948,7 @@ void picker_actor::cancel_trial() {
 }
 
 void picker_actor::write_notes(const trials::written& what) {
-  submit(this, *home_->db, lanes_.front(),
+  submit(this, *home_->db, connection_slots_.front(),
          pq::unit{{store::note_trials(what.notes, what.begins)}}, notes_ticket);
 }
 
@@ -978,7 +987,7 @@ void picker_actor::on_drain(drain how) {
   draining_->left.queue = queue_.name;
   home_->claims->close(queue_.name);
   cancel_trial();
-  release_ahead();
+  release_prefetched();
   drive();
 }
 

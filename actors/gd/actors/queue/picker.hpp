@@ -29,9 +29,9 @@ namespace gd::actors {
 /// begun, `step_table`.
 class picker_actor final : public stepper_actor {
 public:
-  /// `lanes`: the database's, one or two; locks of keys live on the first.
+  /// `connection_slots`: the database's, one or two; locks of keys live on the first.
   picker_actor(caf::actor_config& cfg, node_ptr home, queue_config queue,
-               std::vector<std::size_t> lanes);
+               std::vector<std::size_t> connection_slots);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -55,9 +55,9 @@ private:
   void begin_transactions();
   void arm() override;
   void on_hint(hint x);
-  void on_unit_done(std::size_t flight, const pq::reply& reply);
+  void on_unit_done(std::size_t transaction, const pq::reply& reply);
   void tell_of(const turn::report& report);
-  void look_again();
+  void pick_again();
   void see_pauses();
   pace::load load();
   std::int32_t wanted();
@@ -72,13 +72,13 @@ private:
                                       const std::string& token,
                                       bool suspects = false);
   void take(std::vector<held_row_ptr> rows);
-  void put_ahead(held_row_ptr row);
+  void put_prefetched(held_row_ptr row);
   void collect_shown(turn::report& report);
   void end_unusable(held_row_ptr row, const std::string& reason,
                     const error& why);
   void on_rows_claimed();
   void take_claimed(std::uint64_t pick);
-  /// Of picks that are under way, by the desk's numbers; max(): none is.
+  /// Of picks that are under way, by the numbers of `claim_slots`; max(): none is.
   std::uint64_t first_pick() const;
 
   // -- rows that go back ------------------------------------------------------
@@ -87,7 +87,7 @@ private:
   void release_all(const std::vector<held_row_ptr>& rows);
   void release_job(const step_queue::job& x);
   void release_late();
-  void release_ahead();
+  void release_prefetched();
   void drop(const held_row& row);
 
   // -- steps ------------------------------------------------------------------
@@ -99,9 +99,9 @@ private:
   void go_on(const entry& x, turn::flushed& written);
   void crash(entry& x, const gd::run& what, const std::string& why) override;
   void skip(entry& x) override {
-    settle(x, false);
+    complete(x, false);
   }
-  void settle(entry& x, bool well);
+  void complete(entry& x, bool well);
   void end_lease(const lease_ptr& under, bool well);
   void forget_if_over(entry& x) override;
   void unlock(std::optional<store::key_hold> key);
@@ -141,11 +141,11 @@ private:
   void on_drain(drain how);
   void stop_if_drained();
 
-  /// Behind those of the turn's flights.
+  /// Behind those of the turn's transactions.
   static constexpr std::uint64_t notes_ticket = 2;
 
-  /// Of the database, by flight of the turn.
-  std::vector<std::size_t> lanes_;
+  /// Of the database, by transaction of the turn.
+  std::vector<std::size_t> connection_slots_;
   turn turn_;
   gate gate_;
   waiting_rows waiting_;
@@ -153,18 +153,19 @@ private:
   pace pace_;
   /// Null: this node lets none in, so far.
   std::shared_ptr<elsewhere> workers_;
-  /// Rows of a reply that are not ahead yet.
+  /// Rows of a reply that are not prefetched yet.
   std::int32_t coming_ = 0;
-  /// By flight, the desk's number of the pick under way; zero: there is none.
+  /// By transaction in flight, `claim_slots`'s number of the pick under way; zero: there
+  /// is none.
   std::array<std::uint64_t, 2> picks_{};
-  /// By flight, bytes that it may show.
+  /// By transaction in flight, bytes that it may show.
   std::array<std::int64_t, 2> showing_{};
   /// Of rows from the pick until their outcomes are written.
   held_bytes bytes_;
-  /// By flight, when it was sent.
+  /// By transaction in flight, when it was sent.
   std::array<clock::time_point, 2> sent_at_{};
   /// There may be more to pick than the last pick took.
-  bool look_again_ = true;
+  bool pick_again_ = true;
   /// Suspects wait for a slot.
   bool suspects_wait_ = false;
   /// A transaction that does not pick is to be followed by one that does.

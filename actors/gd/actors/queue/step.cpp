@@ -37,7 +37,7 @@ caf::behavior step_actor::make_behavior() {
   return {
     [this](run_step) { when_permitted([this] { execute(); }); },
     [this](may_run) { run_permitted(); },
-    [this](step_settled) { quit(); },
+    [this](step_completed) { quit(); },
     [this](step_failed& x) {
     when_permitted(
       [this, why = std::move(x.why)] { report(what_.fail(failure{why})); });

@@ -61,9 +61,9 @@ void step_table::refuse(entry& x) {
   advancing_ -= std::exchange(x.advancing_, false) ? 1 : 0;
 }
 
-void step_table::settle(entry& x) {
-  ensure(x.now_ != state::settled, "a row is settled once");
-  x.now_ = state::settled;
+void step_table::complete(entry& x) {
+  ensure(x.now_ != state::completed, "a row is completed once");
+  x.now_ = state::completed;
   advancing_ -= std::exchange(x.advancing_, false) ? 1 : 0;
   let_go(x);
   lift_limit(x);
@@ -89,7 +89,7 @@ step_table::row step_table::take_queued(std::uint64_t tag) {
 }
 
 bool step_table::forget(entry& x, std::optional<store::key_hold>& key) {
-  if (x.now_ != state::settled || !x.is_down())
+  if (x.now_ != state::completed || !x.is_down())
     return false;
   key = std::move(x.key);
   rows_.erase(x.tag);
@@ -123,7 +123,7 @@ step_table::clock::time_point step_table::rests_at(clock::duration age) const {
     bool runs = x.slot_ || (x.at_worker() && !x.has_outcome());
     if (runs && x.under->began() != clock::time_point::min())
       at = std::max(at, x.under->began() + age);
-    else if (runs || x.now_ != state::settled)
+    else if (runs || x.now_ != state::completed)
       return clock::time_point::max();
   }
   return at;
@@ -133,7 +133,7 @@ std::size_t step_table::unfinished() const {
   return static_cast<std::size_t>(std::count_if(rows_.begin(), rows_.end(),
                                                 [](const auto& found) {
     const auto& x = found.second;
-    return x.slot_ || (x.now_ != state::settled && (x.what || x.at_worker()));
+    return x.slot_ || (x.now_ != state::completed && (x.what || x.at_worker()));
   }));
 }
 

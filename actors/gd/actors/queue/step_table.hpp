@@ -22,27 +22,28 @@ namespace gd::actors {
 
 /// A picker's rows that are with the runners, whose steps have begun elsewhere, or
 /// which are being released: what has become of each, who has a slot, and when
-/// time limits end. Each stays until it is settled and its step's actor is down. The
+/// time limits end. Each stays until it is completed and its step's actor is down. The
 /// table sends nothing.
 ///
-///     queued -> running -> reported -> settled
+///     queued -> running -> reported -> completed
 ///                              |  ^
 ///                              v  |
 ///                            refused
 ///
-/// From everywhere to `settled`, if there will be no outcome; from `queued` to
+/// From everywhere to `completed`, if there will be no outcome; from `queued` to
 /// `reported`, with the runners, who do not tell when a step begins. That a function
-/// has not returned is another matter: it may go on when a deputy has long reported.
+/// has not returned is another matter: it may go on when a handler actor has long
+/// reported.
 class step_table {
 public:
   using clock = database::clock;
 
   enum class state : std::uint8_t {
-    queued,   ///< with the runners, or waiting for a thread
-    running,  ///< begun, and without an outcome
-    reported, ///< the outcome is with the turn
-    refused,  ///< the outcome was not taken: a deputy calls the handler
-    settled,  ///< the outcome is committed or lost, or there is none
+    queued,    ///< with the runners, or waiting for a thread
+    running,   ///< begun, and without an outcome
+    reported,  ///< the outcome is with the turn
+    refused,   ///< the outcome was not taken: a handler actor calls the handler
+    completed, ///< the outcome is committed or lost, or there is none
   };
 
   /// What a step needs that has a time limit, as asynchronous ones always do.
@@ -67,7 +68,7 @@ public:
   };
 
   /// A worker without a database runs it.
-  struct away {
+  struct on_worker {
     std::string from{};     ///< whose it is
     bool function = true;   ///< has not returned, as far as is known
     std::int32_t tries = 0; ///< of an outcome whose row nobody here knew
@@ -75,13 +76,13 @@ public:
 
   struct row {
     lease_ptr under;
-    std::variant<queued, attended, away> kind{};
-    /// As far as it is known here: until there is an outcome, what a deputy would begin
-    /// with. Nullopt: a runner has it, or there is none.
+    std::variant<queued, attended, on_worker> kind{};
+    /// As far as it is known here: until there is an outcome, what a handler actor would
+    /// begin with. Nullopt: a runner has it, or there is none.
     std::optional<gd::run> what{};
     /// Calls the handler, with a copy of that: the step's own actor is down when its
     /// function has returned.
-    caf::actor deputy{};
+    caf::actor handler_actor{};
     /// To be unlocked when the row is over.
     std::optional<store::key_hold> key{};
     /// Noted on the row when it was picked.
@@ -92,8 +93,8 @@ public:
     std::size_t unwritten = 0;
 
     /// Null: it is run here.
-    const away* at_worker() const noexcept {
-      return std::get_if<away>(&kind);
+    const on_worker* at_worker() const noexcept {
+      return std::get_if<on_worker>(&kind);
     }
     /// Null: it has no time limit.
     const supervision* care() const noexcept {
@@ -120,7 +121,7 @@ public:
       return now_;
     }
     bool has_outcome() const noexcept {
-      return now_ == state::reported || now_ == state::settled;
+      return now_ == state::reported || now_ == state::completed;
     }
     /// The function has not returned, or waits for a runner or a thread.
     bool has_slot() const noexcept {
@@ -167,9 +168,9 @@ public:
 
   void refuse(entry& x);
 
-  void settle(entry& x);
+  void complete(entry& x);
 
-  /// The step needs no limit any more: a deputy calls the handler.
+  /// The step needs no limit any more: a handler actor calls the handler.
   void lift_limit(const entry& x);
 
   /// A row that the runners, or a worker, have not begun: the picker releases it.

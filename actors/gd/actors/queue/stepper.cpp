@@ -109,8 +109,8 @@ void stepper_actor::on_step_outcome(ended_step& x) {
   steps_->add_unwritten(x.row->bytes());
   add_outcome(*found, std::move(x.row), std::move(*x.what));
   // An asynchronous step has returned when its actor is down, and one whose
-  // handler a deputy has called may be far from it.
-  if (found->deputy || found->asynchronous())
+  // handler a handler actor has called may be far from it.
+  if (found->handler_actor || found->asynchronous())
     return drive();
   begun_.leave_slot(*found);
   free_slot();
@@ -133,9 +133,9 @@ void stepper_actor::collect_ended() {
 
 void stepper_actor::refuse(entry& x, error why, std::string told) {
   begun_.refuse(x);
-  if (!x.deputy)
-    x.deputy = appoint(x);
-  anon(x.deputy, step_refused{std::move(why), std::move(told)});
+  if (!x.handler_actor)
+    x.handler_actor = start_handler_actor(x);
+  anon(x.handler_actor, step_refused{std::move(why), std::move(told)});
 }
 
 // -- ends ---------------------------------------------------------------------
@@ -151,7 +151,7 @@ void stepper_actor::step_down(std::uint64_t tag, const caf::error& why) {
   if (had_slot)
     begun_.leave_slot(x);
   bool drives = drives_when_down(x);
-  bool late = x.deputy != nullptr;
+  bool late = x.handler_actor != nullptr;
   // One whose time was over before it began has nothing that returns.
   if (late && had_slot && own.care
       && x.under->began() != clock::time_point::min())
@@ -166,8 +166,8 @@ void stepper_actor::step_down(std::uint64_t tag, const caf::error& why) {
   } else if (auto failure = x.asynchronous() ? failure_of_end(system(), why)
                                              : std::nullopt) {
     begun_.lift_limit(x);
-    x.deputy = appoint(x);
-    anon(x.deputy,
+    x.handler_actor = start_handler_actor(x);
+    anon(x.handler_actor,
          step_failed{"step " + x.what->held().row().step + ": " + *failure});
   } else {
     crash(x, *x.what, render(system(), why));
@@ -178,7 +178,8 @@ void stepper_actor::step_down(std::uint64_t tag, const caf::error& why) {
     drive();
 }
 
-void stepper_actor::deputy_down(std::uint64_t tag, const caf::error& why) {
+void stepper_actor::handler_actor_down(std::uint64_t tag,
+                                       const caf::error& why) {
   auto* found = begun_.find(tag);
   if (found == nullptr || found->has_outcome())
     return;
@@ -195,8 +196,8 @@ void stepper_actor::expire_limits() {
     const auto& held = x->what->held();
     home_->tell(events::step_over_limit{held.which(), own.care->limit});
     late.push_back(x->under);
-    x->deputy = appoint(*x);
-    anon(x->deputy,
+    x->handler_actor = start_handler_actor(*x);
+    anon(x->handler_actor,
          step_failed{gd::run::over_limit(held.row().step, own.care->limit)});
     if (own.care->asynchronous)
       caf::anon_send_exit(own.step, caf::exit_reason::kill);
@@ -204,22 +205,23 @@ void stepper_actor::expire_limits() {
   stop_steps(system(), late);
 }
 
-/// A deputy for the row, whose step's own actor cannot call the handler.
-caf::actor stepper_actor::appoint(entry& x) {
+/// A handler actor for the row, whose step's own actor cannot call the handler.
+caf::actor stepper_actor::start_handler_actor(entry& x) {
   if (!x.under->lost)
     home_->leases.add(x.under); // the step's end may have removed it
   auto self = caf::actor_cast<caf::actor>(this);
   // Functions that have not returned may keep all of CAF's threads for ever: the
   // handler waits for none.
   bool late = x.care() && x.has_slot() && !x.asynchronous();
-  auto deputy = late ? spawn<step_actor, caf::detached>(
-                  home_, self, x.tag, *x.what, step_thread::own)
-                     : spawn<step_actor>(home_, self, x.tag, *x.what,
-                                         step_thread::shared);
-  watcher_.watch(this, deputy, [this, tag = x.tag](const caf::error& why) {
-    deputy_down(tag, why);
+  auto handler_actor = late ? spawn<step_actor, caf::detached>(
+                         home_, self, x.tag, *x.what, step_thread::own)
+                            : spawn<step_actor>(home_, self, x.tag, *x.what,
+                                                step_thread::shared);
+  watcher_.watch(this, handler_actor,
+                 [this, tag = x.tag](const caf::error& why) {
+    handler_actor_down(tag, why);
   });
-  return deputy;
+  return handler_actor;
 }
 
 void stepper_actor::end_steps() {
@@ -234,8 +236,8 @@ void stepper_actor::end_steps() {
       running.push_back(x.under);
     if (auto step = x.actor())
       caf::anon_send_exit(step, caf::exit_reason::kill);
-    if (x.deputy)
-      caf::anon_send_exit(x.deputy, caf::exit_reason::kill);
+    if (x.handler_actor)
+      caf::anon_send_exit(x.handler_actor, caf::exit_reason::kill);
   }
   stop_steps(system(), running);
 }

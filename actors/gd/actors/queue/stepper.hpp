@@ -81,8 +81,8 @@ protected:
 
 private:
   void step_down(std::uint64_t tag, const caf::error& why);
-  void deputy_down(std::uint64_t tag, const caf::error& why);
-  caf::actor appoint(entry& x);
+  void handler_actor_down(std::uint64_t tag, const caf::error& why);
+  caf::actor start_handler_actor(entry& x);
 };
 
 } // namespace gd::actors

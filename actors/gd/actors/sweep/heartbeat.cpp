@@ -128,26 +128,28 @@ void heartbeat_actor::submit_beat(beat_under_way what) {
   auto ticket = ++tickets_;
   what.sent = system().clock().now();
   under_way_.emplace(ticket, std::move(what));
-  submit(this, *home_->db, database::control_lane, std::move(work), ticket);
+  submit(this, *home_->db, database::control_slot, std::move(work), ticket);
 }
 
 /// By itself: leases do not depend on it. By each session: a stranger's lock may
 /// have kept it from being registered when it began.
 void heartbeat_actor::say_alive() {
-  auto lanes = static_cast<std::size_t>(home_->config.connections);
-  for (std::size_t lane = 0; lane < lanes; ++lane)
-    if (saying_.insert(lane).second)
-      submit(this, *home_->db, lane, home_->known_as->beat(lane, alone_wait),
-             lane, database::patience::on::this_one);
+  auto connection_slots = static_cast<std::size_t>(home_->config.connections);
+  for (std::size_t connection_slot = 0; connection_slot < connection_slots;
+       ++connection_slot)
+    if (saying_.insert(connection_slot).second)
+      submit(this, *home_->db, connection_slot,
+             home_->known_as->beat(connection_slot, alone_wait),
+             connection_slot, database::patience::on::this_one);
 }
 
 void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
   auto node = under_way_.extract(ticket);
   if (node.empty()) {
-    auto lane = static_cast<std::size_t>(ticket);
-    saying_.erase(lane);
+    auto connection_slot = static_cast<std::size_t>(ticket);
+    saying_.erase(connection_slot);
     std::vector<event> heard;
-    home_->known_as->heard_beat(lane, reply, heard);
+    home_->known_as->heard_beat(connection_slot, reply, heard);
     for (const auto& x : heard)
       home_->tell(x);
     if (!reply.ok() && !retryable(reply.failure->code))

@@ -54,7 +54,8 @@ private:
   void lose(std::vector<lease_ptr> which);
 
   node_ptr home_;
-  /// Those below the number of lanes are of lanes that say that the node lives.
+  /// Those below the number of connection slots are of connection slots that say that the
+  /// node lives.
   std::uint64_t tickets_;
   std::unordered_map<std::uint64_t, beat_under_way> under_way_;
   /// Until a beat that has failed is tried again; zero: none has since the last
@@ -65,7 +66,8 @@ private:
   bool retrying_ = false;
   /// Rows that have failed each by itself since the last regular beat.
   std::size_t refused_ = 0;
-  /// Lanes that have not answered yet when they were to say that the node lives.
+  /// Connection slots that have not answered yet when they were to say that the node
+  /// lives.
   std::set<std::size_t> saying_;
   /// Of what is tried again and again.
   complaints complaints_;

@@ -45,7 +45,7 @@ sweep_context context_of(node* home) {
       [home](not_served_row x) { home->tell_not_served(std::move(x)); },
     .leases = {home->config,
                [home] {
-    return home->db->connected_since(database::control_lane);
+    return home->db->connected_since(database::control_slot);
                }},
     };
 }
@@ -103,7 +103,7 @@ caf::behavior reaper_actor::make_behavior() {
     [this](job_due) { send_job(jobs_->begin_batch()); },
     [this](jobs_made) {
     if (auto work = jobs_->ask_again()) // most of the time there is none for it
-      submit(this, *home_->db, database::control_lane, std::move(*work),
+      submit(this, *home_->db, database::control_slot, std::move(*work),
              job_ticket, home_->config.patience);
     },
     [this](unit_done& x) {
@@ -139,7 +139,7 @@ void reaper_actor::go_on(std::size_t which, std::optional<pq::unit> work) {
   // Without patience: after a reconnect, and behind what waits for a standby, it has
   // to ask again whether it may.
   if (work)
-    submit(this, *home_->db, database::control_lane, std::move(*work), which,
+    submit(this, *home_->db, database::control_slot, std::move(*work), which,
            {database::patience::on::this_one, home_->config.heartbeat});
   else
     pause(which);
@@ -159,13 +159,13 @@ void reaper_actor::finish_job(const pq::reply& reply) {
 }
 
 void reaper_actor::send_job(pq::unit work) {
-  submit(this, *home_->db, home_->long_lane(), std::move(work), job_ticket,
+  submit(this, *home_->db, home_->long_read_slot(), std::move(work), job_ticket,
          home_->config.patience);
 }
 
 void reaper_actor::note_refused() {
   if (auto rows = home_->refused.news(now()))
-    submit(this, *home_->db, database::control_lane,
+    submit(this, *home_->db, database::control_slot,
            {{store::note_refused(home_->incarnation, *rows)}}, note_ticket);
 }
 

@@ -38,7 +38,7 @@ result<void> end_watch::add(std::uint64_t ticket, const await_result& x,
                    .key = x.key,
                    .within_us = x.within_us,
                    .expires = now + std::chrono::microseconds{x.within_us},
-                   .since = looks_});
+                   .since = lookups_});
   if (x.key) {
     keys_[*x.key].insert(ticket);
   } else {
@@ -52,7 +52,7 @@ result<void> end_watch::add(std::uint64_t ticket, const await_result& x,
 std::optional<pq::call> end_watch::begin(clock::time_point now) {
   if (under_way_ || now < not_before_ || waiting_.empty())
     return std::nullopt;
-  look next{.poll = now >= poll_at_ && !targets_.empty(), .began = now};
+  lookup next{.poll = now >= poll_at_ && !targets_.empty(), .began = now};
   if (!next.poll && fresh_.empty() && keys_.empty())
     return std::nullopt;
   if (next.poll) {
@@ -65,7 +65,7 @@ std::optional<pq::call> end_watch::begin(clock::time_point now) {
     for (const auto& [key, tickets] : keys_)
       next.keys.push_back(key);
   }
-  ++looks_;
+  ++lookups_;
   under_way_ = std::move(next);
   return store::awaited(under_way_->ids, under_way_->keys, !under_way_->poll,
                         how_.bytes);
@@ -149,14 +149,14 @@ end_watch::clock::time_point end_watch::due() const {
                               : expiries_.begin()->first;
   if (under_way_ || waiting_.empty())
     return at;
-  auto look_at = fresh_.empty() && keys_.empty() ? poll_at_
-                                                 : clock::time_point::min();
-  return std::min(at, std::max(look_at, not_before_));
+  auto lookup_at = fresh_.empty() && keys_.empty() ? poll_at_
+                                                   : clock::time_point::min();
+  return std::min(at, std::max(lookup_at, not_before_));
 }
 
-// -- what a look has found ----------------------------------------------------
+// -- what a lookup has found --------------------------------------------------
 
-void end_watch::read(const store::awaited_row& row, const look& of,
+void end_watch::read(const store::awaited_row& row, const lookup& of,
                      answers& to) {
   auto n = static_cast<std::size_t>(row.n);
   if (n <= of.ids.size())
@@ -213,14 +213,14 @@ void end_watch::goes_on(std::int64_t id, std::int64_t seq, answers& to) {
   for (auto ticket : asked_by(what.tickets)) {
     auto& x = waiting_.at(ticket);
     x.seen = true;
-    note_looked_for(ticket, x);
+    note_looked_up(ticket, x);
   }
   if (auto heard = std::exchange(what.heard, std::nullopt))
     for (auto& x : hear(*heard))
       to.push_back(std::move(x));
 }
 
-void end_watch::fail(const look& of, error why, answers& to) {
+void end_watch::fail(const lookup& of, error why, answers& to) {
   if (why.code == errc::unknown_fate)
     why.code = errc::unavailable; // it only looks
   std::vector<std::uint64_t> tickets;
@@ -239,7 +239,7 @@ void end_watch::fail(const look& of, error why, answers& to) {
       add(at->second);
   for (auto ticket : tickets)
     if (retryable(why.code))
-      note_looked_for(ticket, waiting_.at(ticket));
+      note_looked_up(ticket, waiting_.at(ticket));
     else
       end(ticket, why, to);
   failure_ = std::move(why);
@@ -260,8 +260,8 @@ void end_watch::name(const std::string& key, std::int64_t id) {
     keys_.erase(at);
 }
 
-void end_watch::note_looked_for(std::uint64_t ticket, waiter& x) {
-  if (!std::exchange(x.looked_for, true))
+void end_watch::note_looked_up(std::uint64_t ticket, waiter& x) {
+  if (!std::exchange(x.looked_up, true))
     expiries_.emplace(x.expires, ticket);
 }
 
@@ -270,7 +270,7 @@ end_watch::asked_by(const std::set<std::uint64_t>& some) const {
   std::vector<std::uint64_t> out;
   std::copy_if(some.begin(), some.end(), std::back_inserter(out),
                [this](auto ticket) {
-    return waiting_.at(ticket).since < looks_;
+    return waiting_.at(ticket).since < lookups_;
   });
   return out;
 }

@@ -61,16 +61,16 @@ private:
 
 /// Requests for ends that are not answered. One statement looks for all of them in each
 /// poll, and one, before that, for those that have just come. What others see end is told
-/// without a look. A plain state machine with the clock of its driver.
+/// without a lookup. A plain state machine with the clock of its driver.
 class end_watch {
 public:
   using clock = database::clock;
 
   struct settings {
     struct limits limits {};
-    /// Between looks for all; at least ten times as long as the last one took.
+    /// Between lookups for all; at least ten times as long as the last one took.
     std::chrono::milliseconds poll{1'000};
-    /// Of results that one look reads, unless one has more.
+    /// Of results that one lookup reads, unless one has more.
     std::size_t bytes = 8 << 20;
     /// Gets the ids that are awaited.
     std::shared_ptr<awaited_ids> ids = std::make_shared<awaited_ids>();
@@ -90,7 +90,7 @@ public:
   result<void> add(std::uint64_t ticket, const await_result& x,
                    clock::time_point now);
 
-  /// The next look, if one is due and none is under way.
+  /// The next lookup, if one is due and none is under way.
   std::optional<pq::call> begin(clock::time_point now);
 
   /// The look has been answered.
@@ -102,7 +102,7 @@ public:
   /// Those have ended, as a stranger says: they are looked for at once.
   void hear_of(const std::vector<std::int64_t>& ids);
 
-  /// The instances that a look has found to go on, for those who have just come.
+  /// The instances that a lookup has found to go on, for those who have just come.
   std::vector<std::int64_t> take_going_on() {
     return std::exchange(going_on_, {});
   }
@@ -120,8 +120,8 @@ public:
     return waiting_.empty();
   }
 
-  /// When `begin` or `give_up_late` has something to do; max(): not before the look under
-  /// way has been answered.
+  /// When `begin` or `give_up_late` has something to do; max(): not before the lookup
+  /// under way has been answered.
   clock::time_point due() const;
 
 private:
@@ -130,35 +130,35 @@ private:
     std::optional<std::string> key;
     std::int64_t within_us = 0;
     clock::time_point expires;
-    /// So many looks had begun when it came, which tell it nothing.
+    /// So many lookups had begun when it came, which tell it nothing.
     std::uint64_t since = 0;
-    bool looked_for = false; ///< with or without success
-    bool seen = false;       ///< it goes on, as a look has found
+    bool looked_up = false; ///< with or without success
+    bool seen = false;      ///< it goes on, as a lookup has found
   };
 
   struct target {
     std::set<std::uint64_t> tickets;
-    /// As a look has found it that was the first for somebody.
+    /// As a lookup has found it that was the first for somebody.
     std::optional<std::int64_t> seq;
     /// What those cannot be told that have not been looked for: it may have been before
     /// they came.
     std::optional<gd::awaited> heard;
   };
 
-  struct look {
+  struct lookup {
     std::vector<std::int64_t> ids{};
     std::vector<std::string> keys{};
     bool poll = false;
     clock::time_point began;
   };
 
-  void read(const store::awaited_row& row, const look& of, answers& to);
+  void read(const store::awaited_row& row, const lookup& of, answers& to);
   void found(std::int64_t id, const store::awaited_row& row, answers& to);
   void goes_on(std::int64_t id, std::int64_t seq, answers& to);
-  void fail(const look& of, error why, answers& to);
+  void fail(const lookup& of, error why, answers& to);
   void name(const std::string& key, std::int64_t id);
-  void note_looked_for(std::uint64_t ticket, waiter& x);
-  /// Of some, those that the look under way, or the last one, was for.
+  void note_looked_up(std::uint64_t ticket, waiter& x);
+  /// Of some, those that the lookup under way, or the last one, was for.
   std::vector<std::uint64_t>
   asked_by(const std::set<std::uint64_t>& some) const;
   void end(std::uint64_t ticket, result<gd::awaited> how, answers& to);
@@ -169,13 +169,13 @@ private:
   std::unordered_map<std::string, std::set<std::uint64_t>> keys_;
   /// Of those that were looked for.
   std::set<std::pair<clock::time_point, std::uint64_t>> expiries_;
-  /// That somebody has asked for whom no look was for.
+  /// That somebody has asked for whom no lookup was for.
   std::unordered_set<std::int64_t> fresh_;
   std::vector<std::int64_t> going_on_;
-  std::optional<look> under_way_;
-  std::uint64_t looks_ = 0;
+  std::optional<lookup> under_way_;
+  std::uint64_t lookups_ = 0;
   clock::time_point poll_at_{};
-  /// After a look that has failed; and why it has.
+  /// After a lookup that has failed; and why it has.
   clock::time_point not_before_{};
   std::optional<error> failure_;
 };

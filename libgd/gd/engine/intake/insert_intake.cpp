@@ -190,7 +190,7 @@ pq::unit insert_intake::send(std::size_t missing) {
 
 void insert_intake::claim() {
   auto& by = *how_.claiming;
-  auto most = by.desk->most();
+  auto most = by.slots->most();
   if (most == 0)
     return;
   // By queue, how many rows are due; too many: one of them needs a pick.
@@ -206,7 +206,7 @@ void insert_intake::claim() {
   }
   for (const auto& [queue, n] : due)
     if (n <= most)
-      if (auto one = by.desk->take(
+      if (auto one = by.slots->take(
             std::string{queue}, fmt::format("{}/{}", by.incarnation, by.next++),
             n))
         claims_.emplace(queue, std::move(*one));
@@ -216,7 +216,7 @@ void insert_intake::claim() {
       x.row.token = found->second.token;
 }
 
-std::vector<claim_desk::claim>
+std::vector<claim_slots::claim>
 insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
                           bool drawing, clock::time_point now) {
   auto out = abandon();
@@ -264,8 +264,8 @@ insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
   return out;
 }
 
-std::vector<claim_desk::claim> insert_intake::abandon() {
-  std::vector<claim_desk::claim> out;
+std::vector<claim_slots::claim> insert_intake::abandon() {
+  std::vector<claim_slots::claim> out;
   for (auto& [queue, one] : std::exchange(claims_, {})) {
     one.lost = true;
     out.push_back(std::move(one));

@@ -2,7 +2,7 @@
 
 #include <gd/engine/intake/intake.hpp>
 #include <gd/engine/queue/batch.hpp>
-#include <gd/engine/queue/claim.hpp>
+#include <gd/engine/queue/claim_slots.hpp>
 #include <gd/pq/unit.hpp>
 #include <gd/store/store.hpp>
 
@@ -46,8 +46,8 @@ public:
     /// How many ids it has drawn, less one for each row that is not due yet: to
     /// others, of whom nobody tells the pickers, those are the rest.
     std::int64_t drawn = 0;
-    /// Of rows that were stored, or may have been: to be handed in at the desk.
-    std::vector<claim_desk::claim> claims;
+    /// Of rows that were stored, or may have been: to be handed in to `claim_slots`.
+    std::vector<claim_slots::claim> claims;
   };
   /// `withdrawn`: the unit was not sent, for the sake of its oldest requests; they
   /// all wait again.
@@ -67,7 +67,7 @@ public:
   clock::time_point due(clock::time_point now) const;
 
   /// Of an owner that ends in the middle: nobody will read the answer.
-  std::vector<claim_desk::claim> abandon();
+  std::vector<claim_slots::claim> abandon();
 
 private:
   struct entry {
@@ -100,10 +100,10 @@ private:
 
   pq::unit send(std::size_t missing);
   void claim();
-  std::vector<claim_desk::claim> end_claims(std::vector<entry>& group,
-                                            const pq::reply& reply,
-                                            bool drawing,
-                                            clock::time_point now);
+  std::vector<claim_slots::claim> end_claims(std::vector<entry>& group,
+                                             const pq::reply& reply,
+                                             bool drawing,
+                                             clock::time_point now);
   /// Whether the failure is for the sake of some entries of the group: the others
   /// go on without them.
   bool fail_some(report& to, batcher<entry>::group& failed, const error& why,
@@ -140,7 +140,7 @@ private:
   /// The unit tells what became of each row.
   bool asking_ = false;
   /// The group's claims, by queue.
-  std::map<std::string, claim_desk::claim, std::less<>> claims_;
+  std::map<std::string, claim_slots::claim, std::less<>> claims_;
 };
 
 } // namespace gd

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gd/engine/queue/claim.hpp>
+#include <gd/engine/queue/claim_slots.hpp>
 #include <gd/instance.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/registry.hpp>
@@ -30,7 +30,7 @@ struct intake_settings {
   bool patient = true;
   /// Under which leases inserts may begin, and where they ask for it.
   struct claims {
-    std::shared_ptr<claim_desk> desk;
+    std::shared_ptr<claim_slots> slots;
     /// "<node>/<incarnation>"; numbers are appended, from this one on.
     std::string incarnation;
     std::uint64_t next = 1;

@@ -35,7 +35,7 @@ result<void> shared_room::take(sender_id who, std::size_t bytes) {
   return {};
 }
 
-void shared_room::give_back(sender_id who, std::size_t bytes) {
+void shared_room::release(sender_id who, std::size_t bytes) {
   std::lock_guard guard{mutex_};
   auto found = by_sender_.find(who);
   if (found == by_sender_.end())

@@ -32,7 +32,7 @@ public:
   /// `overloaded`: that is more than the sender's share. One thing alone may be as long
   /// as it likes.
   result<void> take(sender_id who, std::size_t bytes);
-  void give_back(sender_id who, std::size_t bytes);
+  void release(sender_id who, std::size_t bytes);
 
 private:
   std::mutex mutex_;

@@ -139,7 +139,7 @@ public:
   }
 
   /// A stranger has locked the entry's row, or its unique key: the entry is tried
-  /// again soon. So is a hidden row that the server could not show in time.
+  /// again soon. So is an unloaded row that the server could not show in time.
   void put_locked(Entry x, clock::time_point now,
                   std::chrono::milliseconds first = std::chrono::milliseconds{
                     5}) {

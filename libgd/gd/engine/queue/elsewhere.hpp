@@ -26,7 +26,7 @@ public:
     enum class what : std::uint8_t {
       outcome,
       crashed,   ///< there will be none: `why`
-      returned,  ///< it has not begun, and will not
+      released,  ///< it has not begun, and will not
       over,      ///< its function has returned, or its lease is over
       suspended, ///< its lease is not to be extended
       resumed,   ///< it is again
@@ -81,10 +81,10 @@ public:
 
   /// What has become of an outcome that `to` has sent. With `next`, the instance goes on
   /// where it was, under `tag` and until `until`; returns whether it does.
-  virtual bool settle(const std::string& to, const turn::flushed& of,
-                      std::int32_t tries, const held_row* next,
-                      std::uint64_t tag, clock::time_point until,
-                      clock::time_point now)
+  virtual bool complete(const std::string& to, const turn::flushed& of,
+                        std::int32_t tries, const held_row* next,
+                        std::uint64_t tag, clock::time_point until,
+                        clock::time_point now)
     = 0;
 
   /// An outcome is not written: another has the lease, or, for now, too many wait.

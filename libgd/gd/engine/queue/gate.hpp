@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gd/engine/queue/isolation.hpp>
+#include <gd/engine/queue/quarantine.hpp>
 #include <gd/registry.hpp>
 #include <gd/store/store.hpp>
 
@@ -34,7 +34,7 @@ public:
     std::int32_t max_crashes = 0;
     std::shared_ptr<const registry> machines;
     /// Of the whole node.
-    std::shared_ptr<const isolation> suspects;
+    std::shared_ptr<const quarantine> suspects;
   };
 
   explicit gate(settings how)
@@ -66,7 +66,7 @@ public:
     return serves_ ? why_not_any() : reason::withdrawn;
   }
 
-  /// Rows of inserts of this node. One that stops has closed the desk, and rows of
+  /// Rows of inserts of this node. One that stops has closed the slots, and rows of
   /// machines that are withdrawn are not inserted any more.
   answer why_not_claim() const {
     if (paused_)

@@ -6,7 +6,7 @@ namespace gd {
 
 namespace {
 
-/// How many times as many rows are picked ahead as steps end in a transaction:
+/// How many times as many rows are prefetched as steps end in a transaction:
 /// the next ones may be quicker, and the transaction slower.
 constexpr std::int32_t margin = 4;
 /// How many times as many steps would have ended as have, had there been more, is
@@ -44,8 +44,8 @@ void pace::note(duration in_use) {
     seen_.pop_front();
 }
 
-void pace::finished(std::size_t flight, time_point now, duration in_use) {
-  const auto& [at, before] = begins_[flight];
+void pace::finished(std::size_t transaction, time_point now, duration in_use) {
+  const auto& [at, before] = begins_[transaction];
   // Since the end before, for as long as there was something to run: quick steps
   // have all ended before the transaction begins, and then nothing is left that
   // could end while it takes.
@@ -61,7 +61,7 @@ std::int32_t pace::speed_in(duration took, duration in_use,
   auto times = took < most_trusted * in ? seconds{took} / in : most_trusted;
   auto speed = times * static_cast<double>(ends_ - before.ends);
   return static_cast<std::int32_t>(
-    std::min(speed, static_cast<double>(how_.ahead)));
+    std::min(speed, static_cast<double>(how_.prefetch)));
 }
 
 std::int64_t pace::most_within(duration time) const {
@@ -78,7 +78,7 @@ std::int64_t pace::most_within(duration time) const {
 std::int32_t pace::wanted(const load& now) const {
   auto room_for = how_.slots - now.running
                   + std::min<std::int64_t>(
-                    std::min(how_.ahead, margin * speed_),
+                    std::min(how_.prefetch, margin * speed_),
                     most_within(how_.in_time));
   // A free slot is no use to a step that waits for a thread.
   if (at_once_ < how_.slots && most_waiting() < room_for)

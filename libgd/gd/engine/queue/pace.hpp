@@ -27,7 +27,7 @@ public:
     std::int32_t slots = 1;
     /// Rows ahead at the most, and bytes of rows whose outcome is not written yet: of all
     /// queues of the process, and of this one, whatever the others hold.
-    std::int32_t ahead = 0;
+    std::int32_t prefetch = 0;
     std::int64_t bytes = 16 << 20;
     std::int64_t share = 0;
     /// Bytes of what one transaction picks or shows.
@@ -50,11 +50,11 @@ public:
   /// Slots have been in use for so long by now.
   void note(duration in_use);
 
-  /// A transaction of this flight begins, or ends.
-  void began(std::size_t flight, time_point now) {
-    begins_[flight] = {now, last_finish_};
+  /// A transaction of this number begins, or ends.
+  void began(std::size_t transaction, time_point now) {
+    begins_[transaction] = {now, last_finish_};
   }
-  void finished(std::size_t flight, time_point now, duration in_use);
+  void finished(std::size_t transaction, time_point now, duration in_use);
 
   /// How many steps as the last one that was begun can run at the same time.
   void run_at_once(std::int32_t count) {
@@ -118,7 +118,7 @@ private:
     std::uint64_t ends = 0;
   };
 
-  struct begin_of_flight {
+  struct begin_of_transaction {
     time_point at{};
     sample before{};
   };
@@ -138,7 +138,7 @@ private:
   sample now_;
   sample last_finish_;
   duration last_took_{0};
-  std::array<begin_of_flight, 2> begins_{};
+  std::array<begin_of_transaction, 2> begins_{};
   /// How many steps could have ended in the time of a transaction.
   std::int32_t speed_ = 0;
   std::int32_t at_once_;

@@ -11,8 +11,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How often a pick looks everywhere, if nobody asks for it.
-constexpr milliseconds look_interval{2'000};
+/// How often a pick scans everything, if nobody asks for it.
+constexpr milliseconds full_scan_interval{2'000};
 /// How old a row may be when its insert commits, and yet be seen at once.
 constexpr std::int64_t late_us = 1'000'000;
 /// Of so many priorities it is known where picks begin.
@@ -29,14 +29,14 @@ constexpr milliseconds longest_key_wait{5'000};
 
 pick_plan::one pick_plan::begin(std::int32_t want, bool keyed,
                                 clock::time_point now) {
-  if (now >= look_at_) {
-    look_everywhere();
-    look_at_ = now + look_interval;
+  if (now >= full_scan_at_) {
+    scan_everything();
+    full_scan_at_ = now + full_scan_interval;
     depth_pays_ = true;
   }
   return {.wanted = keyed ? std::min(want, keyed_pick_) : want,
           .keyed = keyed,
-          .looks = looks_};
+          .forgotten = forgotten_};
 }
 
 void pick_plan::ask(store::pick_request& what, const one& x,
@@ -86,7 +86,7 @@ bool pick_plan::note(const one& x, const store::pick_answer& answer) {
 }
 
 void pick_plan::remember(const one& x, const store::pick_answer& answer) {
-  if (x.looks != looks_)
+  if (x.forgotten != forgotten_)
     return;
   auto late = answer.summary.now_us2000 - late_us;
   for (const auto& first : answer.first)

@@ -26,21 +26,21 @@ public:
     /// Some rows are left out, whose place is that of others.
     bool left_out = false;
     /// How often marks had been forgotten when it began.
-    std::uint64_t looks = 0;
+    std::uint64_t forgotten = 0;
   };
 
-  /// The next pick looks at everything, as one does every two seconds. Others
+  /// The next pick scans everything, as one does every two seconds. Others
   /// begin where the rows of the one before began, less a second for those whose
   /// insert commits late: what was worked off since the last vacuum, or was
   /// locked by strangers, is not passed over again and again.
-  void look_everywhere() {
+  void scan_everything() {
     forget_marks();
     visit_ = false;
   }
 
   void forget_marks() {
     from_.clear();
-    ++looks_;
+    ++forgotten_;
   }
 
   /// Rows that a pick has taken may be back in their places. Whether keys are
@@ -100,8 +100,8 @@ private:
   std::int32_t found_before_ = 0;
   /// How often marks were forgotten. A pick that began before tells nothing of what
   /// has come since.
-  std::uint64_t looks_ = 0;
-  clock::time_point look_at_{};
+  std::uint64_t forgotten_ = 0;
+  clock::time_point full_scan_at_{};
   bool plenty_ = false;
   bool keyed_ = false;
   /// What a pick with keys wants at the most: twice as much as the last one if that

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gd/engine/queue/isolation.hpp>
+#include <gd/engine/queue/quarantine.hpp>
 #include <gd/store/lease.hpp>
 #include <gd/store/store.hpp>
 
@@ -31,7 +31,7 @@ public:
     /// For so long it is tried to write a note.
     clock::duration lease{std::chrono::seconds{60}};
     /// Of the whole node: is told when the trial is over.
-    std::shared_ptr<isolation> suspects;
+    std::shared_ptr<quarantine> suspects;
   };
 
   explicit trials(settings how) : how_(std::move(how)) {

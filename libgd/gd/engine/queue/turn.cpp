@@ -44,8 +44,8 @@ turn::turn(settings how)
   : how_(std::move(how)),
     picks_(how_.first_pick),
     waiting_(how_.rows, how_.bytes),
-    hidden_(shown_at_once, shown_at_once),
-    flights_(how_.flights) {
+    unloaded_(shown_at_once, shown_at_once),
+    in_flight_(how_.transactions) {
   // nop
 }
 
@@ -63,26 +63,27 @@ std::string turn::draw_token() {
 
 std::size_t turn::under_way() const {
   return static_cast<std::size_t>(
-    std::count_if(flights_.begin(), flights_.end(),
+    std::count_if(in_flight_.begin(), in_flight_.end(),
                   [](const auto& x) { return x.under_way; }));
 }
 
 bool turn::occupied(std::int32_t want) const {
   auto n = under_way();
-  bool worth_it = crowded() || (plenty() && want >= how_.worth_a_pick);
-  return n == flights_.size() || (n > 0 && !worth_it);
+  bool worth_it = under_load() || (plenty() && want >= how_.worth_a_pick);
+  return n == in_flight_.size() || (n > 0 && !worth_it);
 }
 
 std::size_t turn::missing() const {
   auto n = under_way();
-  if (n == flights_.size())
+  if (n == in_flight_.size())
     return std::numeric_limits<std::size_t>::max();
-  return n == 0 || crowded() ? 1 : how_.worth_a_flight - waiting_.ready();
+  return n == 0 || under_load() ? 1
+                                : how_.worth_a_transaction - waiting_.ready();
 }
 
 std::int32_t turn::wanted() const {
   std::int32_t n = 0;
-  for (const auto& x : flights_)
+  for (const auto& x : in_flight_)
     if (x.under_way)
       n += x.pick.wanted + x.passing;
   return n;
@@ -94,10 +95,11 @@ std::optional<turn::started> turn::begin(std::int32_t want,
                                          std::int32_t pass_on) {
   if (occupied(want) || now < not_before_)
     return std::nullopt;
-  auto free = std::find_if(flights_.begin(), flights_.end(),
+  auto free = std::find_if(in_flight_.begin(), in_flight_.end(),
                            [](const auto& x) { return !x.under_way; });
-  ensure(free != flights_.end(), "a turn that is not occupied has a flight");
-  bool first = free == flights_.begin();
+  ensure(free != in_flight_.end(),
+         "a turn that is not occupied has a free transaction");
+  bool first = free == in_flight_.begin();
   auto& next = *free;
   next = {};
   pq::unit work;
@@ -106,7 +108,7 @@ std::optional<turn::started> turn::begin(std::int32_t want,
   bool apart = !std::exchange(outcomes_next_, false) || !waiting_.has_due(now);
   if (apart
       && (show_some(next, work, room, now)
-          || pick_carefully(next, work, want, first, now)
+          || pick_bisected(next, work, want, first, now)
           || pick_suspects(next, work, suspects ? want : 0, first, now))) {
     outcomes_next_ = waiting_.has_due(now);
   } else {
@@ -116,7 +118,7 @@ std::optional<turn::started> turn::begin(std::int32_t want,
       next.at.release = work.add(store::release_lost(tokens));
     // Rows with a key are picked where their locks live; what is less urgent does
     // not overtake them elsewhere.
-    bool can_pick = now >= no_pick_before_ && !careful_.active();
+    bool can_pick = now >= no_pick_before_ && !bisection_.active();
     bool may_pick = want > 0 && can_pick && (first || !picks_keyed(now));
     write_outcomes(next, work, may_pick, now);
     // Half of a group that failed, or one that waits for a lock, goes without a pick.
@@ -136,12 +138,13 @@ std::optional<turn::started> turn::begin(std::int32_t want,
                  ? work.calls.size() == 2
                  : work.calls.size() == 1
                      && (!next.showing.empty()
-                         || next.careful == careful_picks::step::ask);
+                         || next.bisects == pick_bisection::step::ask);
   work.transaction = !alone;
   next.under_way = true;
-  bool leaves_suspects = want > 0 && suspects && suspects_ && !next.looks
-                         && !(apart && first) && may_look_for_suspects(now);
-  return started{static_cast<std::size_t>(free - flights_.begin()),
+  bool leaves_suspects = want > 0 && suspects && suspects_
+                         && !next.picks_suspects && !(apart && first)
+                         && may_pick_suspects(now);
+  return started{static_cast<std::size_t>(free - in_flight_.begin()),
                  std::move(work), next.at.pick >= 0, leaves_suspects,
                  next.showing.empty() ? 0 : room};
 }
@@ -157,12 +160,12 @@ void turn::add_unlocks(pq::unit& work) {
   unlocks_.clear();
 }
 
-bool turn::show_some(flight& next, pq::unit& work, std::int64_t room,
+bool turn::show_some(in_flight& next, pq::unit& work, std::int64_t room,
                      clock::time_point now) {
-  if (room <= 0 || !hidden_.has_due(now))
+  if (room <= 0 || !unloaded_.has_due(now))
     return false;
-  next.showing = hidden_.take(now).entries;
-  std::vector<store::hidden_row> rows;
+  next.showing = unloaded_.take(now).entries;
+  std::vector<store::unloaded_row> rows;
   for (const auto& x : next.showing)
     rows.push_back(x.row);
   work.add(store::show(rows, how_.inbox, room));
@@ -174,9 +177,9 @@ bool turn::show_some(flight& next, pq::unit& work, std::int64_t room,
 static store::writing writing_of(const store::outcome_row& row, bool quickly) {
   using store::follow;
   using store::writer;
-  bool enters = row.has_history && row.what != store::verb::release;
+  bool enters = row.has_history && row.what != store::write_kind::release;
   auto then = enters ? follow::history : follow::nothing;
-  if (row.what == store::verb::advance)
+  if (row.what == store::write_kind::advance)
     return {writer::advance, then};
   if (row.erase)
     return {writer::any, follow::erase};
@@ -209,16 +212,16 @@ void turn::bound_waits(batcher<entry>::group& group, pq::unit& work,
       x.row->erase = false;
 }
 
-/// Keys that pass on bring no rows that lie ahead: what waits is divided, so that the steps
-/// of one half run while the other half is written.
+/// Keys that pass on bring no rows that are prefetched: what waits is divided, so that
+/// the steps of one half run while the other half is written.
 std::size_t turn::most_at_once() const {
   auto half = (waiting_.ready() + 1) / 2;
-  bool divided = keys_stay() && flights_.size() > 1 && under_way() == 0
-                 && half >= how_.worth_a_flight;
+  bool divided = keys_stay() && in_flight_.size() > 1 && under_way() == 0
+                 && half >= how_.worth_a_transaction;
   return divided ? half : how_.rows;
 }
 
-void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
+void turn::write_outcomes(in_flight& next, pq::unit& work, bool may_pick,
                           clock::time_point now) {
   auto& group = next.group;
   group = waiting_.take(now, may_pick, most_at_once());
@@ -236,9 +239,9 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   for (const auto& x : group.entries) {
     const auto& row = *x.row;
     written[writing_of(row, quickly)].add(row);
-    if (row.what == store::verb::await)
+    if (row.what == store::write_kind::await)
       parking.add(row);
-    if (row.what == store::verb::advance)
+    if (row.what == store::write_kind::advance)
       advancing.add(row);
   }
   if (!advancing.empty())
@@ -264,7 +267,7 @@ turn::leftovers turn::abandon() const {
     out.keys.push_back(x.key);
   out.locks = !out.keys.empty();
   auto tokens = lost_.all();
-  for (const auto& x : flights_) {
+  for (const auto& x : in_flight_) {
     out.locks = out.locks || (x.under_way && x.at.hold_keys >= 0);
     if (x.under_way && x.picks())
       tokens.push_back(x.token);
@@ -280,34 +283,34 @@ turn::leftovers turn::abandon() const {
 
 turn::report turn::finish(std::size_t which, const pq::reply& reply,
                           clock::time_point now) {
-  ensure(which < flights_.size() && flights_[which].under_way,
-         "a reply is that of a flight which is under way");
+  ensure(which < in_flight_.size() && in_flight_[which].under_way,
+         "a reply is that of a transaction which is in flight");
   report out;
-  auto& x = flights_[which];
+  auto& x = in_flight_[which];
   x.under_way = false;
   waiting_.ended(x.group, now);
   if (reply.ok())
     read(x, reply, out, now);
   else
     fail(x, reply, out, now);
-  end_look(x, out, now);
+  end_suspect_pick(x, out, now);
   return out;
 }
 
-void turn::read(flight& x, const pq::reply& reply, report& out,
+void turn::read(in_flight& x, const pq::reply& reply, report& out,
                 clock::time_point now) {
   failures_ = 0;
   if (x.at.release >= 0)
     out.released = rows_of(reply, x.at.release).size();
   if (out.released > 0)
-    look_everywhere();
+    scan_everything();
   auto passed = read_passed_on(x, reply, now);
   if (!x.group.entries.empty())
     read_outcomes(x, reply, out, now);
   if (!x.showing.empty())
     read_shown(x, reply, out);
-  else if (x.careful != careful_picks::step::none)
-    read_careful(x, reply, out, now);
+  else if (x.bisects != pick_bisection::step::none)
+    read_bisected(x, reply, out, now);
   else if (x.suspects)
     read_suspects(x, reply, out, now);
   else if (x.at.pick >= 0)
@@ -321,12 +324,12 @@ void turn::read(flight& x, const pq::reply& reply, report& out,
   out.picked = std::move(passed);
 }
 
-void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
+void turn::read_shown(in_flight& x, const pq::reply& reply, report& to) {
   auto answers = store::read<store::shown_row>(reply.results.front());
   for (std::size_t i = 0; i < x.showing.size(); ++i) {
     auto& which = x.showing[i].row;
     if (i >= answers.size()) {
-      to.still_hidden.push_back(std::move(which));
+      to.still_unloaded.push_back(std::move(which));
       continue;
     }
     shown one{.which = std::move(which)};
@@ -336,7 +339,7 @@ void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
   }
 }
 
-void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
+void turn::read_outcomes(in_flight& of, const pq::reply& reply, report& to,
                          clock::time_point now) {
   using verdict = flushed::verdict;
   std::vector<store::flushed_row> answers;
@@ -396,7 +399,8 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
     auto& done = to.rows.emplace_back(
       flushed{.tag = x.tag, .row = std::move(x.row), .what = what});
     done.key_passed_on = x.passed_on;
-    if (what == verdict::applied && done.row->what == store::verb::advance) {
+    if (what == verdict::applied
+        && done.row->what == store::write_kind::advance) {
       done.next_token = of.next_token;
       auto inbox = inboxes.extract(done.row->id);
       done.inbox = inbox.empty() ? std::vector<raw_signal>{}
@@ -406,12 +410,12 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
   of.group.entries.clear();
 }
 
-void turn::fail(flight& of, const pq::reply& reply, report& to,
+void turn::fail(in_flight& of, const pq::reply& reply, report& to,
                 clock::time_point now) {
   const auto& why = *reply.failure;
   plan_.failed();
   if (fail_shown(of, why, to, now) || fail_suspects(of, why, to, now)
-      || fail_careful(of, why, to, now))
+      || fail_bisected(of, why, to, now))
     return;
   auto group = std::exchange(of.group.entries, {});
   auto failed_at = static_cast<int>(reply.failed_call);
@@ -430,14 +434,14 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     if (of.at.advance >= 0) // nobody has the lease that they may be under
       lose(of.next_token, now);
   } else if (failed_at == of.at.release
-             && careful_picks::may_be_of_a_row(why)) {
+             && pick_bisection::may_be_of_a_row(why)) {
     // For a row that is no outcome's: outcomes go without `release_lost`.
     lost_.refused(now);
     to.failure = why;
     waiting_.retry(std::move(group));
     return;
   } else if (failed_at == of.at.next_of_keys
-             && careful_picks::may_be_of_a_row(why)) {
+             && pick_bisection::may_be_of_a_row(why)) {
     // Whatever row it is: picks come across it when its key is free.
     no_passing_before_ = now + passing_pause;
     to.failure = why;
@@ -467,10 +471,10 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
   waiting_.retry(std::move(group));
   if (!of_pick)
     back_off(now);
-  else if (!careful_picks::may_be_of_a_row(why))
+  else if (!pick_bisection::may_be_of_a_row(why))
     pause_picks(of, now);
   else {
-    careful_.start();
+    bisection_.start();
     to.full = true;
   }
 }
@@ -489,21 +493,21 @@ bool turn::keeps_instead(std::vector<entry>& group, const error& why,
   return true;
 }
 
-bool turn::fail_shown(flight& of, const error& why, report& to,
+bool turn::fail_shown(in_flight& of, const error& why, report& to,
                       clock::time_point now) {
   if (of.showing.empty())
     return false;
   auto rows = std::exchange(of.showing, {});
-  if (!careful_picks::may_be_of_a_row(why)) {
-    hidden_.retry(std::move(rows));
+  if (!pick_bisection::may_be_of_a_row(why)) {
+    unloaded_.retry(std::move(rows));
     return false;
   }
-  auto guilty = hidden_.split(std::move(rows));
+  auto guilty = unloaded_.split(std::move(rows));
   if (!guilty)
     return true;
-  if (!careful_picks::is_of_the_row(why)
+  if (!pick_bisection::is_of_the_row(why)
       && guilty->locked_tries + 1 < most_tries_to_show)
-    hidden_.put_locked(std::move(*guilty), now, show_again_after);
+    unloaded_.put_locked(std::move(*guilty), now, show_again_after);
   else
     to.shown_rows.push_back({.which = std::move(guilty->row), .why = why});
   return true;
@@ -518,13 +522,13 @@ void turn::back_off(clock::time_point now) {
 turn::clock::time_point turn::due(clock::time_point now, bool room) const {
   if (occupied())
     return clock::time_point::max();
-  bool first = !flights_.front().under_way;
+  bool first = !in_flight_.front().under_way;
   bool at_once = waiting_.has_due(now) || (!unlocks_.empty() && first)
-                 || (room && hidden_.has_due(now));
+                 || (room && unloaded_.has_due(now));
   auto when = at_once ? now : waiting_.due();
   if (room)
-    when = std::min(when, hidden_.due());
-  if (careful_.in_the_middle() && first)
+    when = std::min(when, unloaded_.due());
+  if (bisection_.in_the_middle() && first)
     when = std::min(when, std::max(now, no_pick_before_));
   when = std::min(when, lost_.due());
   return when == clock::time_point::max() ? when : std::max(when, not_before_);

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <gd/engine/queue/batch.hpp>
-#include <gd/engine/queue/careful.hpp>
-#include <gd/engine/queue/isolation.hpp>
 #include <gd/engine/queue/key.hpp>
 #include <gd/engine/queue/lost.hpp>
+#include <gd/engine/queue/pick_bisection.hpp>
 #include <gd/engine/queue/pick_plan.hpp>
+#include <gd/engine/queue/quarantine.hpp>
 #include <gd/store/store.hpp>
 
 #include <chrono>
@@ -44,15 +44,15 @@ public:
     std::chrono::microseconds resend{0};
     /// Of the whole node.
     std::shared_ptr<key_table> keys = std::make_shared<key_table>();
-    std::shared_ptr<isolation> suspects = std::make_shared<isolation>();
+    std::shared_ptr<quarantine> suspects = std::make_shared<quarantine>();
     /// How long suspects are not looked for after none could be taken, unless something
     /// has changed since.
     std::chrono::milliseconds pause_without_suspects{100};
     /// Transactions at the same time, each on its own connection. 1 or 2.
-    std::size_t flights = 1;
+    std::size_t transactions = 1;
     /// A second transaction begins when so many outcomes wait: fewer are better off
     /// in the next.
-    std::size_t worth_a_flight = 50;
+    std::size_t worth_a_transaction = 50;
     /// Or when there are rows in plenty, and so many are wanted.
     std::int32_t worth_a_pick = 500;
     /// So many rows of a key follow each other, and for so long, before others may
@@ -66,8 +66,8 @@ public:
   turn& operator=(turn&&) = default;
 
   /// Whether so many outcomes wait that they are worth a second transaction.
-  bool crowded() const {
-    return waiting_.ready() >= how_.worth_a_flight;
+  bool under_load() const {
+    return waiting_.ready() >= how_.worth_a_transaction;
   }
 
   /// An outcome or a release to be written; `tag` comes back with its fate. `hold`: the
@@ -80,14 +80,14 @@ public:
 
   /// A picked row that is not shown: its state and inbox are asked for as soon as
   /// `begin` may.
-  void show(store::hidden_row row) {
-    hidden_.push({std::move(row)});
+  void show(store::unloaded_row row) {
+    unloaded_.push({std::move(row)});
   }
 
-  /// Hidden rows that fulfil `which` are not wanted any more.
+  /// Unloaded rows that fulfil `which` are not wanted any more.
   template <class F>
-  void forget_hidden(F which) {
-    hidden_.remove_if([&which](const auto& x) { return which(x.row); });
+  void forget_unloaded(F which) {
+    unloaded_.remove_if([&which](const auto& x) { return which(x.row); });
   }
 
   /// Picks take rows of these machines from now on.
@@ -95,11 +95,11 @@ public:
     how_.machines = std::move(machines);
   }
 
-  /// The next pick looks at everything. Others begin where the rows of the one
+  /// The next pick scans everything. Others begin where the rows of the one
   /// before began, and what appears behind that is not seen: this is to be called
   /// in each poll, and when such rows are known to have come.
-  void look_everywhere() {
-    plan_.look_everywhere();
+  void scan_everything() {
+    plan_.scan_everything();
     in_vain_until_ = {};
   }
 
@@ -118,8 +118,8 @@ public:
   }
 
   struct started {
-    /// Which connection the unit is for. Locks of keys live on that of flight 0.
-    std::size_t flight = 0;
+    /// Which connection the unit is for. Locks of keys live on that of transaction 0.
+    std::size_t transaction = 0;
     pq::unit work{};
     /// Not every transaction that might pick does.
     bool picks = false;
@@ -167,7 +167,7 @@ public:
 
   /// What became of a row that was to be shown.
   struct shown {
-    store::hidden_row which{};
+    store::unloaded_row which{};
     /// Nullopt: its lease is not in force, or it cannot be read: `why`.
     std::optional<store::shown_row> content{};
     std::optional<error> why{};
@@ -182,13 +182,13 @@ public:
     std::string token{};
     std::vector<shown> shown_rows{};
     /// There was not enough room to show these.
-    std::vector<store::hidden_row> still_hidden{};
-    /// `picked` are suspects: `isolation::ended` is to be called for each.
+    std::vector<store::unloaded_row> still_unloaded{};
+    /// `picked` are suspects: `quarantine::ended` is to be called for each.
     bool suspects = false;
     /// Which of these is to have a trial.
     std::optional<std::size_t> on_trial{};
     /// Rows that could not be picked for what they hold, and are failed or left out.
-    std::vector<careful_picks::accused> unpickable{};
+    std::vector<pick_bisection::accused> unpickable{};
     /// The pick took as many as it wanted, or failed for one of them: there may be
     /// more.
     bool full = false;
@@ -230,8 +230,9 @@ public:
 
   /// What an owner that ends in the middle leaves behind.
   struct leftovers {
-    /// By flight: releases the rows of the pick under way there, whose answer
-    /// nobody will read, and those of lost picks. To be submitted behind that pick.
+    /// By transaction in flight: releases the rows of the pick under way there, whose
+    /// answer nobody will read, and those of lost picks. To be submitted behind that
+    /// pick.
     std::vector<std::optional<pq::unit>> release;
     /// Keys that are in the node's table, and still to be unlocked.
     std::vector<std::string> keys;
@@ -242,7 +243,7 @@ public:
 
   /// Nothing is under way or waits to be written.
   bool empty() const noexcept {
-    return under_way() == 0 && waiting_.empty() && hidden_.empty()
+    return under_way() == 0 && waiting_.empty() && unloaded_.empty()
            && unlocks_.empty();
   }
 
@@ -279,8 +280,8 @@ private:
   /// So many rows are shown at once.
   static constexpr std::size_t shown_at_once = 100;
 
-  struct hidden_entry {
-    store::hidden_row row;
+  struct unloaded_entry {
+    store::unloaded_row row;
     int locked_tries = 0;
     clock::time_point not_before{};
 
@@ -309,16 +310,16 @@ private:
   };
 
   /// One transaction, from `begin` to `finish`.
-  struct flight {
+  struct in_flight {
     bool under_way = false;
     batcher<entry>::group group{};
-    std::vector<hidden_entry> showing{};
-    careful_picks::step careful = careful_picks::step::none;
-    /// It picks suspects, carefully or not.
+    std::vector<unloaded_entry> showing{};
+    pick_bisection::step bisects = pick_bisection::step::none;
+    /// It picks suspects, by bisection or not.
     bool suspects = false;
-    /// `isolation::looked` is to be called when it has ended.
-    bool looks = false;
-    /// `isolation::changes` when it began.
+    /// `quarantine::picked` is to be called when it has ended.
+    bool picks_suspects = false;
+    /// `quarantine::changes` when it began.
     std::uint64_t changes = 0;
     layout at{};
     pick_plan::one pick{};
@@ -336,83 +337,83 @@ private:
     }
   };
 
-  /// What a call of the flight's unit has answered.
+  /// What a call of the transaction's unit has answered.
   static const pq::rows& rows_of(const pq::reply& x, int call) {
     return x.results[static_cast<std::size_t>(call)];
   }
 
   std::string draw_token();
   std::size_t under_way() const;
-  bool show_some(flight& next, pq::unit& work, std::int64_t room,
+  bool show_some(in_flight& next, pq::unit& work, std::int64_t room,
                  clock::time_point now);
-  bool pick_carefully(flight& next, pq::unit& work, std::int32_t want,
-                      bool first, clock::time_point now);
-  void add_careful(flight& next, pq::unit& work, std::int32_t want,
-                   const std::vector<std::int32_t>& most,
-                   clock::time_point now);
-  void add_unlocks(pq::unit& work);
-  bool may_look_for_suspects(clock::time_point now) const;
-  bool pick_suspects(flight& next, pq::unit& work, std::int32_t want,
+  bool pick_bisected(in_flight& next, pq::unit& work, std::int32_t want,
                      bool first, clock::time_point now);
-  void write_outcomes(flight& next, pq::unit& work, bool may_pick,
+  void add_bisected(in_flight& next, pq::unit& work, std::int32_t want,
+                    const std::vector<std::int32_t>& most,
+                    clock::time_point now);
+  void add_unlocks(pq::unit& work);
+  bool may_pick_suspects(clock::time_point now) const;
+  bool pick_suspects(in_flight& next, pq::unit& work, std::int32_t want,
+                     bool first, clock::time_point now);
+  void write_outcomes(in_flight& next, pq::unit& work, bool may_pick,
                       clock::time_point now);
   std::size_t most_at_once() const;
   /// How long the transaction of such a group may wait for strangers.
   void bound_waits(batcher<entry>::group& group, pq::unit& work,
                    clock::time_point now) const;
-  void pass_keys_on(flight& next, pq::unit& work, std::int32_t most,
+  void pass_keys_on(in_flight& next, pq::unit& work, std::int32_t most,
                     clock::time_point now);
   bool may_stay(const entry& x, clock::time_point now) const;
-  void pick(flight& next, pq::unit& work, std::int32_t want,
+  void pick(in_flight& next, pq::unit& work, std::int32_t want,
             clock::time_point now);
-  static void add_pick(flight& next, pq::unit& work, pq::call by);
-  static store::pick_answer picked(const flight& x, const pq::reply& reply);
-  static void check_keys(flight& next, pq::unit& work);
-  store::pick_request make_pick(const flight& x, clock::time_point now);
+  static void add_pick(in_flight& next, pq::unit& work, pq::call by);
+  static store::pick_answer picked(const in_flight& x, const pq::reply& reply);
+  static void check_keys(in_flight& next, pq::unit& work);
+  store::pick_request make_pick(const in_flight& x, clock::time_point now);
   bool picks_keyed(clock::time_point now);
-  careful_picks& careful_for(const flight& x);
-  void pause_picks(const flight& after, clock::time_point now);
+  pick_bisection& bisection_for(const in_flight& x);
+  void pause_picks(const in_flight& after, clock::time_point now);
   void note_picked(const std::vector<store::picked_row>& rows);
-  void read(flight& x, const pq::reply& reply, report& out,
+  void read(in_flight& x, const pq::reply& reply, report& out,
             clock::time_point now);
-  void read_pick(const flight& x, const pq::reply& reply, report& to,
+  void read_pick(const in_flight& x, const pq::reply& reply, report& to,
                  clock::time_point now);
-  void read_keys(const flight& x, const pq::reply& reply, report& to,
+  void read_keys(const in_flight& x, const pq::reply& reply, report& to,
                  clock::time_point now);
   std::vector<store::picked_row>
-  read_passed_on(flight& x, const pq::reply& reply, clock::time_point now);
-  void read_suspects(const flight& x, const pq::reply& reply, report& to,
+  read_passed_on(in_flight& x, const pq::reply& reply, clock::time_point now);
+  void read_suspects(const in_flight& x, const pq::reply& reply, report& to,
                      clock::time_point now);
-  void read_careful(const flight& x, const pq::reply& reply, report& to,
-                    clock::time_point now);
-  void end_look(const flight& x, report& to, clock::time_point now);
-  void read_shown(flight& x, const pq::reply& reply, report& to);
-  void read_outcomes(flight& of, const pq::reply& reply, report& to,
+  void read_bisected(const in_flight& x, const pq::reply& reply, report& to,
                      clock::time_point now);
-  void fail(flight& of, const pq::reply& reply, report& to,
+  void end_suspect_pick(const in_flight& x, report& to, clock::time_point now);
+  void read_shown(in_flight& x, const pq::reply& reply, report& to);
+  void read_outcomes(in_flight& of, const pq::reply& reply, report& to,
+                     clock::time_point now);
+  void fail(in_flight& of, const pq::reply& reply, report& to,
             clock::time_point now);
   bool keeps_instead(std::vector<entry>& group, const error& why,
                      clock::time_point now);
-  bool fail_shown(flight& of, const error& why, report& to,
+  bool fail_shown(in_flight& of, const error& why, report& to,
                   clock::time_point now);
-  bool fail_suspects(const flight& of, const error& why, report& to,
+  bool fail_suspects(const in_flight& of, const error& why, report& to,
                      clock::time_point now);
-  bool fail_careful(const flight& of, const error& why, report& to,
-                    clock::time_point now);
-  bool go_on_carefully(const flight& after, clock::time_point now);
+  bool fail_bisected(const in_flight& of, const error& why, report& to,
+                     clock::time_point now);
+  bool go_on_bisecting(const in_flight& after, clock::time_point now);
   void back_off(clock::time_point now);
 
   settings how_;
   std::uint64_t picks_;
   batcher<entry> waiting_;
-  batcher<hidden_entry> hidden_;
-  careful_picks careful_;
+  batcher<unloaded_entry> unloaded_;
+  pick_bisection bisection_;
   /// Of suspects: other rows do not wait for it.
-  careful_picks careful_suspects_;
+  pick_bisection suspect_bisection_;
   pick_plan plan_;
   /// The last transaction wrote no outcomes, and others waited behind it.
   bool outcomes_next_ = false;
-  std::vector<flight> flights_;
+  std::vector<in_flight> in_flight_;
   lost_picks lost_;
   std::vector<store::key_hold> unlocks_;
   /// Keys that have passed on here from row to row.

@@ -21,15 +21,15 @@ constexpr milliseconds pause_after_failure{1'000};
 
 } // namespace
 
-store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
+store::pick_request turn::make_pick(const in_flight& x, clock::time_point now) {
   store::pick_request out{.queue = how_.queue,
                           .machines = how_.machines,
                           .token = x.token,
                           .lease = how_.lease,
                           .inbox = how_.inbox};
-  if (x.pick.keyed && x.careful != careful_picks::step::these) {
+  if (x.pick.keyed && x.bisects != pick_bisection::step::these) {
     out.keys_to_leave = how_.keys->all();
-    out.left_out = careful_for(x).left_out(now);
+    out.left_out = bisection_for(x).left_out(now);
   }
   plan_.ask(out, x.pick, now);
   return out;
@@ -37,91 +37,91 @@ store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
 
 /// Whether a pick minds keys, or leaves out rows, which only such a pick can.
 bool turn::picks_keyed(clock::time_point now) {
-  return plan_.keyed() || !careful_.left_out(now).empty();
+  return plan_.keyed() || !bisection_.left_out(now).empty();
 }
 
-careful_picks& turn::careful_for(const flight& x) {
-  return x.suspects ? careful_suspects_ : careful_;
+pick_bisection& turn::bisection_for(const in_flight& x) {
+  return x.suspects ? suspect_bisection_ : bisection_;
 }
 
 /// Other rows do not wait for suspects.
-void turn::pause_picks(const flight& after, clock::time_point now) {
+void turn::pause_picks(const in_flight& after, clock::time_point now) {
   (after.suspects ? suspects_at_ : no_pick_before_) = now + pause_after_failure;
 }
 
 /// Of whatever kind: they tell of all whether rows can be picked.
 void turn::note_picked(const std::vector<store::picked_row>& rows) {
-  careful_.note_picked(rows);
-  careful_suspects_.note_picked(rows);
+  bisection_.note_picked(rows);
+  suspect_bisection_.note_picked(rows);
 }
 
-bool turn::pick_carefully(flight& next, pq::unit& work, std::int32_t want,
-                          bool first, clock::time_point now) {
-  using step = careful_picks::step;
-  auto what = careful_.next();
+bool turn::pick_bisected(in_flight& next, pq::unit& work, std::int32_t want,
+                         bool first, clock::time_point now) {
+  using step = pick_bisection::step;
+  auto what = bisection_.next();
   // Where the locks of keys live: some of the rows may have one.
   if (what == step::none || !first || now < no_pick_before_
       || (what == step::ask && want <= 0))
     return false;
-  add_careful(next, work, want, {}, now);
+  add_bisected(next, work, want, {}, now);
   return true;
 }
 
-/// `most`: of suspects, see `isolation::look`.
-void turn::add_careful(flight& next, pq::unit& work, std::int32_t want,
-                       const std::vector<std::int32_t>& most,
-                       clock::time_point now) {
-  using step = careful_picks::step;
-  auto& careful = careful_for(next);
-  next.careful = careful.next();
+/// `most`: of suspects, see `quarantine::begin_pick`.
+void turn::add_bisected(in_flight& next, pq::unit& work, std::int32_t want,
+                        const std::vector<std::int32_t>& most,
+                        clock::time_point now) {
+  using step = pick_bisection::step;
+  auto& bisection = bisection_for(next);
+  next.bisects = bisection.next();
   next.pick.keyed = true;
-  if (next.careful == step::ask) {
+  if (next.bisects == step::ask) {
     next.pick.wanted = static_cast<std::int32_t>(
-      careful.ask(static_cast<std::size_t>(want), how_.rows));
+      bisection.ask(static_cast<std::size_t>(want), how_.rows));
     auto what = make_pick(next, now);
     work.add(next.suspects ? store::suspect_candidates(what, most)
                            : store::candidates(what));
-  } else if (next.careful == step::these) {
+  } else if (next.bisects == step::these) {
     next.token = draw_token();
-    auto ids = careful.group();
+    auto ids = bisection.group();
     next.pick.wanted = static_cast<std::int32_t>(ids.size());
     add_pick(next, work, store::pick_these(ids, make_pick(next, now), most));
   } else {
-    const auto& x = careful.guilty();
+    const auto& x = bisection.guilty();
     auto reason = "its row cannot be picked: " + x.why.message;
     work.add(store::fail_row(x.row, clean_text(reason, limits{}.reason)));
   }
-  careful.begin();
+  bisection.begin();
 }
 
 /// Not for a while after it was in vain, unless one has ended or was cleared since.
-bool turn::may_look_for_suspects(clock::time_point now) const {
+bool turn::may_pick_suspects(clock::time_point now) const {
   return now >= suspects_at_
          && (now >= in_vain_until_
              || how_.suspects->changes() != changes_then_);
 }
 
-bool turn::pick_suspects(flight& next, pq::unit& work, std::int32_t want,
+bool turn::pick_suspects(in_flight& next, pq::unit& work, std::int32_t want,
                          bool first, clock::time_point now) {
   // Where the locks of keys live: some of the rows may have one.
-  if (!first || now < no_pick_before_ || !may_look_for_suspects(now))
+  if (!first || now < no_pick_before_ || !may_pick_suspects(now))
     return false;
-  if (careful_suspects_.next() == careful_picks::step::fail) {
+  if (suspect_bisection_.next() == pick_bisection::step::fail) {
     next.suspects = true;
-    add_careful(next, work, 0, {}, now);
+    add_bisected(next, work, 0, {}, now);
     return true;
   }
   if (!suspects_ || want <= 0)
     return false;
-  // Also for each careful pick: other queues may have taken some since the last.
+  // Also for each pick of a bisection: other queues may have taken some since the last.
   next.changes = how_.suspects->changes();
-  auto most = how_.suspects->look(how_.queue, now);
+  auto most = how_.suspects->begin_pick(how_.queue, now);
   if (!most)
     return false;
-  next.suspects = next.looks = true;
+  next.suspects = next.picks_suspects = true;
   want = std::min(want, *std::max_element(most->begin(), most->end()));
-  if (careful_suspects_.active()) {
-    add_careful(next, work, want, *most, now);
+  if (suspect_bisection_.active()) {
+    add_bisected(next, work, want, *most, now);
     return true;
   }
   add_unlocks(work);
@@ -135,7 +135,7 @@ bool turn::pick_suspects(flight& next, pq::unit& work, std::int32_t want,
 
 /// Whether its key may pass on, and has not stayed for too long.
 bool turn::may_stay(const entry& x, clock::time_point now) const {
-  if (!x.hold || x.row->what == store::verb::advance || x.row->erase)
+  if (!x.hold || x.row->what == store::write_kind::advance || x.row->erase)
     return false;
   auto found = stays_.find(x.hold->key);
   return found == stays_.end()
@@ -143,7 +143,7 @@ bool turn::may_stay(const entry& x, clock::time_point now) const {
              && now - found->second.since < how_.key_time);
 }
 
-void turn::pass_keys_on(flight& next, pq::unit& work, std::int32_t most,
+void turn::pass_keys_on(in_flight& next, pq::unit& work, std::int32_t most,
                         clock::time_point now) {
   std::vector<std::int64_t> ids;
   for (const auto& x : next.group.entries)
@@ -157,38 +157,38 @@ void turn::pass_keys_on(flight& next, pq::unit& work, std::int32_t most,
     store::pick_next_of_keys(make_pick(next, now), ids));
 }
 
-void turn::pick(flight& next, pq::unit& work, std::int32_t want,
+void turn::pick(in_flight& next, pq::unit& work, std::int32_t want,
                 clock::time_point now) {
   if (next.token.empty())
     next.token = draw_token();
   next.pick = plan_.begin(std::min(want, static_cast<std::int32_t>(how_.rows)),
                           picks_keyed(now), now);
-  next.pick.left_out = !careful_.left_out(now).empty();
+  next.pick.left_out = !bisection_.left_out(now).empty();
   add_pick(next, work, store::pick(make_pick(next, now)));
 }
 
-void turn::add_pick(flight& next, pq::unit& work, pq::call by) {
+void turn::add_pick(in_flight& next, pq::unit& work, pq::call by) {
   next.at.pick = work.add(std::move(by));
   work.add(store::tell_pick());
   if (next.pick.keyed)
     check_keys(next, work);
 }
 
-store::pick_answer turn::picked(const flight& x, const pq::reply& reply) {
+store::pick_answer turn::picked(const in_flight& x, const pq::reply& reply) {
   auto summary = store::read_one<store::pick_summary>(
     rows_of(reply, x.at.pick + 1));
   return store::read_pick(rows_of(reply, x.at.pick),
                           std::move(summary).value_or(store::pick_summary{}));
 }
 
-void turn::check_keys(flight& next, pq::unit& work) {
+void turn::check_keys(in_flight& next, pq::unit& work) {
   work.add(store::lock_keys());
   next.at.check_keys = work.add(store::check_keys());
   work.leaves_traces_from = work.calls.size();
   next.at.hold_keys = work.add(store::hold_keys());
 }
 
-void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
+void turn::read_pick(const in_flight& x, const pq::reply& reply, report& to,
                      clock::time_point now) {
   auto answer = picked(x, reply);
   note_picked(answer.rows);
@@ -196,7 +196,7 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
   if (!std::exchange(suspects_, answer.summary.suspects) && suspects_)
     to.full = true; // they are to be looked for
   if (answer.refused() > answer.rows.size())
-    careful_.start();
+    bisection_.start();
   to.full = to.full || answer.refused() > 0;
   to.exhausted = !to.full;
   if (auto us = answer.summary.due_in_us)
@@ -207,7 +207,7 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
     read_keys(x, reply, to, now);
 }
 
-void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
+void turn::read_keys(const in_flight& x, const pq::reply& reply, report& to,
                      clock::time_point now) {
   std::vector<std::string> locked;
   for (auto& lost :
@@ -230,8 +230,9 @@ void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
 }
 
 /// What keys have passed on to. The locks are where they were.
-std::vector<store::picked_row>
-turn::read_passed_on(flight& x, const pq::reply& reply, clock::time_point now) {
+std::vector<store::picked_row> turn::read_passed_on(in_flight& x,
+                                                    const pq::reply& reply,
+                                                    clock::time_point now) {
   if (x.at.next_of_keys < 0)
     return {};
   auto rows = store::read_pick(rows_of(reply, x.at.next_of_keys)).rows;
@@ -252,69 +253,70 @@ turn::read_passed_on(flight& x, const pq::reply& reply, clock::time_point now) {
   return rows;
 }
 
-void turn::read_suspects(const flight& x, const pq::reply& reply, report& to,
+void turn::read_suspects(const in_flight& x, const pq::reply& reply, report& to,
                          clock::time_point now) {
   auto answer = picked(x, reply);
   note_picked(answer.rows);
   // They are few at once: one that is refused takes the place of another.
   if (answer.refused() > 0)
-    careful_suspects_.start();
+    suspect_bisection_.start();
   to.picked = std::move(answer.rows);
   to.token = x.token;
   read_keys(x, reply, to, now);
   to.full = true; // others may be waiting
-  if (to.picked.empty() && !careful_suspects_.active()) {
+  if (to.picked.empty() && !suspect_bisection_.active()) {
     in_vain_until_ = now + how_.pause_without_suspects;
     changes_then_ = x.changes;
   }
 }
 
-/// Whatever has become of it: nobody else looks for suspects until then.
-void turn::end_look(const flight& x, report& to, clock::time_point now) {
-  if (!x.looks)
+/// Whatever has become of it: nobody else picks suspects until then.
+void turn::end_suspect_pick(const in_flight& x, report& to,
+                            clock::time_point now) {
+  if (!x.picks_suspects)
     return;
-  std::vector<isolation::taken> taken;
+  std::vector<quarantine::taken> taken;
   for (const auto& row : to.picked)
     taken.push_back({row.id, row.crashes});
   to.suspects = true;
-  to.on_trial = how_.suspects->looked(how_.queue, taken, now);
+  to.on_trial = how_.suspects->picked(how_.queue, taken, now);
 }
 
-void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
-                        clock::time_point now) {
-  using step = careful_picks::step;
-  auto& careful = careful_for(x);
+void turn::read_bisected(const in_flight& x, const pq::reply& reply, report& to,
+                         clock::time_point now) {
+  using step = pick_bisection::step;
+  auto& bisection = bisection_for(x);
   const auto& rows = reply.results.front();
-  if (x.careful == step::ask) {
-    careful.asked(store::read<store::candidate>(rows));
-  } else if (x.careful == step::these) {
+  if (x.bisects == step::ask) {
+    bisection.asked(store::read<store::candidate>(rows));
+  } else if (x.bisects == step::these) {
     auto answer = picked(x, reply);
-    to.unpickable = careful.picked(answer, now);
+    to.unpickable = bisection.picked(answer, now);
     to.picked = std::move(answer.rows);
     to.token = x.token;
     read_keys(x, reply, to, now);
   } else if (auto row = store::read_one<store::failed_row>(rows);
              row && !row->failed) {
-    to.unpickable.push_back(careful.not_failed(now));
+    to.unpickable.push_back(bisection.not_failed(now));
   } else {
-    auto guilty = careful.failed();
+    auto guilty = bisection.failed();
     if (row) {
       guilty.run = {guilty.row.id,        std::move(row->fsm), row->version,
                     std::move(row->step), row->attempt,        row->seq};
       to.unpickable.push_back(std::move(guilty));
     }
   }
-  to.full = go_on_carefully(x, now);
+  to.full = go_on_bisecting(x, now);
   plan_.forget_marks(); // marks from before
 }
 
 /// Whatever it failed for, other rows do not wait for suspects.
-bool turn::fail_suspects(const flight& of, const error& why, report& to,
+bool turn::fail_suspects(const in_flight& of, const error& why, report& to,
                          clock::time_point now) {
-  if (!of.suspects || of.careful != careful_picks::step::none)
+  if (!of.suspects || of.bisects != pick_bisection::step::none)
     return false;
-  if (careful_picks::may_be_of_a_row(why))
-    careful_suspects_.start();
+  if (pick_bisection::may_be_of_a_row(why))
+    suspect_bisection_.start();
   else
     pause_picks(of, now);
   if (why.code == errc::unknown_fate) {
@@ -326,40 +328,40 @@ bool turn::fail_suspects(const flight& of, const error& why, report& to,
   return true;
 }
 
-/// Outcomes do not wait for what becomes of a careful pick.
-bool turn::fail_careful(const flight& of, const error& why, report& to,
-                        clock::time_point now) {
-  using step = careful_picks::step;
-  if (of.careful == step::none)
+/// Outcomes do not wait for what becomes of a pick of a bisection.
+bool turn::fail_bisected(const in_flight& of, const error& why, report& to,
+                         clock::time_point now) {
+  using step = pick_bisection::step;
+  if (of.bisects == step::none)
     return false;
-  auto& careful = careful_for(of);
-  bool of_a_row = careful_picks::may_be_of_a_row(why);
-  if (of.careful == step::these && of_a_row) {
-    to.unpickable = careful.not_picked(why, now);
-  } else if (of.careful == step::fail && of_a_row) {
-    to.unpickable.push_back(careful.not_failed(now));
+  auto& bisection = bisection_for(of);
+  bool of_a_row = pick_bisection::may_be_of_a_row(why);
+  if (of.bisects == step::these && of_a_row) {
+    to.unpickable = bisection.not_picked(why, now);
+  } else if (of.bisects == step::fail && of_a_row) {
+    to.unpickable.push_back(bisection.not_failed(now));
   } else {
-    if (of.careful == step::ask)
-      careful.asked({});
+    if (of.bisects == step::ask)
+      bisection.asked({});
     else
-      careful.again();
+      bisection.again();
     pause_picks(of, now);
     to.failure = why;
     to.full = of.suspects;
-    if (of.careful == step::these && why.code == errc::unknown_fate) {
+    if (of.bisects == step::these && why.code == errc::unknown_fate) {
       lose(of.token, now);
       to.lost_pick = of.token;
     }
     return true;
   }
-  to.full = go_on_carefully(of, now);
+  to.full = go_on_bisecting(of, now);
   return true;
 }
 
 /// Whether there may be more; if not, the pick failed for something else, and other
 /// rows than suspects are to be looked for.
-bool turn::go_on_carefully(const flight& after, clock::time_point now) {
-  bool in_vain = careful_for(after).in_vain();
+bool turn::go_on_bisecting(const in_flight& after, clock::time_point now) {
+  bool in_vain = bisection_for(after).in_vain();
   if (in_vain)
     pause_picks(after, now);
   return !in_vain || after.suspects;

@@ -12,10 +12,10 @@ void waiting_rows::add(held_row_ptr row, reason why) {
   came(*row);
   switch (why) {
     case reason::slot:
-      ahead_.push_back(std::move(row));
+      prefetched_.push_back(std::move(row));
       return;
     case reason::content:
-      hidden_.emplace(std::pair{under.id, under.token}, std::move(row));
+      unloaded_.emplace(std::pair{under.id, under.token}, std::move(row));
       return;
     case reason::trial:
       ensure(!trial_, "one row waits for its trial");
@@ -26,17 +26,17 @@ void waiting_rows::add(held_row_ptr row, reason why) {
   }
 }
 
-held_row_ptr waiting_rows::take(const store::hidden_row& which) {
-  auto found = hidden_.extract({which.id, which.token});
+held_row_ptr waiting_rows::take(const store::unloaded_row& which) {
+  auto found = unloaded_.extract({which.id, which.token});
   return found.empty() ? nullptr : gone(std::move(found.mapped()));
 }
 
 std::vector<waiting_rows::claimed> waiting_rows::end_pick(std::uint64_t ended,
-                                                          bool left_some,
+                                                          bool has_backlog,
                                                           std::uint64_t next) {
   std::vector<claimed> out;
   for (auto& x : std::exchange(claimed_, {})) {
-    x.too_early = left_some && ended <= x.behind;
+    x.too_early = has_backlog && ended <= x.behind;
     bool waits = !x.too_early && next <= x.behind;
     if (!waits)
       for (auto& row : x.rows)
@@ -48,11 +48,11 @@ std::vector<waiting_rows::claimed> waiting_rows::end_pick(std::uint64_t ended,
 
 std::vector<held_row_ptr> waiting_rows::take_last(std::size_t count) {
   std::vector<held_row_ptr> out;
-  for (; out.size() < count && !hidden_.empty();
-       hidden_.erase(std::prev(hidden_.end())))
-    out.push_back(gone(std::move(std::prev(hidden_.end())->second)));
-  for (; out.size() < count && !ahead_.empty(); ahead_.pop_back())
-    out.push_back(gone(std::move(ahead_.back())));
+  for (; out.size() < count && !unloaded_.empty();
+       unloaded_.erase(std::prev(unloaded_.end())))
+    out.push_back(gone(std::move(std::prev(unloaded_.end())->second)));
+  for (; out.size() < count && !prefetched_.empty(); prefetched_.pop_back())
+    out.push_back(gone(std::move(prefetched_.back())));
   return out;
 }
 
@@ -64,8 +64,8 @@ std::vector<held_row_ptr> waiting_rows::take_picked(const lease_ptr& but) {
     out.push_back(gone(x));
     return true;
   };
-  std::erase_if(ahead_, leaves);
-  std::erase_if(hidden_, [&](const auto& x) { return leaves(x.second); });
+  std::erase_if(prefetched_, leaves);
+  std::erase_if(unloaded_, [&](const auto& x) { return leaves(x.second); });
   return out;
 }
 
@@ -83,9 +83,9 @@ std::vector<held_row_ptr> waiting_rows::take_all() {
 std::size_t waiting_rows::count(reason why) const {
   switch (why) {
     case reason::slot:
-      return ahead_.size();
+      return prefetched_.size();
     case reason::content:
-      return hidden_.size();
+      return unloaded_.size();
     case reason::trial:
       return trial_ ? 1 : 0;
     case reason::pick:

@@ -19,7 +19,7 @@ namespace gd {
 class waiting_rows {
 public:
   enum class reason : std::uint8_t {
-    slot,    ///< it lies ahead, in the order of the picks
+    slot,    ///< it is prefetched, in the order of the picks
     content, ///< it was picked without, or runs ahead and is not shown yet
     pick, ///< its insert has committed before the pick has ended behind which it comes
     trial, ///< its own: nothing else is to run
@@ -45,28 +45,28 @@ public:
   /// Before all that wait for a slot.
   void add_first(held_row_ptr row) {
     came(*row);
-    ahead_.push_front(std::move(row));
+    prefetched_.push_front(std::move(row));
   }
 
   // -- rows that go on --------------------------------------------------------
 
-  bool any_ahead() const noexcept {
-    return !ahead_.empty();
+  bool any_prefetched() const noexcept {
+    return !prefetched_.empty();
   }
   const held_row& next() const {
-    return *ahead_.front();
+    return *prefetched_.front();
   }
   held_row_ptr take_next() {
-    auto row = gone(std::move(ahead_.front()));
-    ahead_.pop_front();
+    auto row = gone(std::move(prefetched_.front()));
+    prefetched_.pop_front();
     return row;
   }
 
   /// One that waits for its content; null: it does not any more.
-  held_row_ptr take(const store::hidden_row& which);
+  held_row_ptr take(const store::unloaded_row& which);
 
-  bool contains(const store::hidden_row& which) const {
-    return hidden_.contains({which.id, which.token});
+  bool contains(const store::unloaded_row& which) const {
+    return unloaded_.contains({which.id, which.token});
   }
 
   /// Null: it has no content yet, has begun, or there is none.
@@ -74,9 +74,10 @@ public:
     return gone(std::exchange(trial_, nullptr));
   }
 
-  /// Pick `ended` has ended, and has `left_some` or nothing that could have been taken;
-  /// those from `next` on are under way. Claims that do not wait any more.
-  std::vector<claimed> end_pick(std::uint64_t ended, bool left_some,
+  /// Pick `ended` has ended, and has left something that could have been taken
+  /// (`has_backlog`), or nothing; those from `next` on are under way. Claims that do not
+  /// wait any more.
+  std::vector<claimed> end_pick(std::uint64_t ended, bool has_backlog,
                                 std::uint64_t next);
 
   // -- rows that go back ------------------------------------------------------
@@ -114,9 +115,9 @@ private:
     return x;
   }
 
-  std::deque<held_row_ptr> ahead_;
+  std::deque<held_row_ptr> prefetched_;
   /// By id and token.
-  std::map<std::pair<std::int64_t, std::string>, held_row_ptr> hidden_;
+  std::map<std::pair<std::int64_t, std::string>, held_row_ptr> unloaded_;
   std::vector<claimed> claimed_;
   held_row_ptr trial_;
   std::size_t bytes_ = 0;

@@ -107,7 +107,7 @@ held_row held_row::after(std::string step, std::string state, std::string token,
 
 // -- how it ends --------------------------------------------------------------
 
-outcome_ptr held_row::begin_outcome(store::verb what) const {
+outcome_ptr held_row::begin_outcome(store::write_kind what) const {
   auto x = std::make_unique<store::outcome_row>();
   x->id = row_.id;
   x->token = lease_->token;
@@ -139,13 +139,13 @@ void held_row::complete(store::outcome_row& to) const {
 
 outcome_ptr held_row::release() {
   lease_->decide(decider::release);
-  auto x = begin_outcome(store::verb::release);
+  auto x = begin_outcome(store::write_kind::release);
   complete(*x);
   return x;
 }
 
 outcome_ptr held_row::stop(const std::string& reason) const {
-  auto x = begin_outcome(store::verb::stop);
+  auto x = begin_outcome(store::write_kind::stop);
   x->reason = clean_text(reason, limits_.reason);
   complete(*x);
   return x;

@@ -76,7 +76,7 @@ public:
   // -- how it ends ------------------------------------------------------------
 
   /// Of this row, and nothing else yet.
-  outcome_ptr begin_outcome(store::verb what) const;
+  outcome_ptr begin_outcome(store::write_kind what) const;
 
   /// Fills in what an outcome has of its row and machine.
   void complete(store::outcome_row& to) const;

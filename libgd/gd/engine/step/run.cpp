@@ -122,7 +122,7 @@ outcome_ptr run::refused(const error& why, const std::string& told) {
   constexpr auto* refusal = "the database refused the outcome: ";
   if (why.code == errc::key_taken && held_->step() != nullptr
       && held_->step()->rests
-      && !store::may_collide(picked(), store::verb::replay))
+      && !store::may_collide(picked(), store::write_kind::replay))
     return wait_for_key(refusal + why.message, refusal + told);
   return handle(failure{refusal + why.message}, refusal + told);
 }
@@ -133,7 +133,7 @@ outcome_ptr run::wait_for_key(std::string why, std::string told) {
   handling_ = true;
   failure_ = std::move(why);
   failure_told_ = std::move(told);
-  auto row = held_->begin_outcome(store::verb::replay);
+  auto row = held_->begin_outcome(store::write_kind::replay);
   row->state = picked().state;
   row->delay_us = std::chrono::microseconds{backoff(picked().attempt,
                                                     std::chrono::seconds{5})}
@@ -261,9 +261,10 @@ std::optional<error> run::encode_next(outcome& x, bool by_handler,
   if (rests && x.delay_us > 0)
     return wrong("no function runs in step " + row.step + " of " + of.title()
                  + ": expected no delay");
-  row.what = rests ? rests->ends ? store::verb::finish : store::verb::park
-             : x.delay_us > 0 ? store::verb::later
-                              : store::verb::next;
+  row.what = rests            ? rests->ends ? store::write_kind::finish
+                                            : store::write_kind::park
+             : x.delay_us > 0 ? store::write_kind::later
+                              : store::write_kind::next;
   row.delay_us = x.delay_us;
   if (rests && rests->after)
     row.timeout_us = rests->after->count();
@@ -294,22 +295,22 @@ std::optional<error> run::encode_kind(outcome& x, bool by_handler,
     case outcome_kind::next:
       return encode_next(x, by_handler, row);
     case outcome_kind::replay:
-      row.what = store::verb::replay;
+      row.what = store::write_kind::replay;
       row.delay_us = x.delay_us;
       break;
     case outcome_kind::await:
-      row.what = store::verb::await;
+      row.what = store::write_kind::await;
       row.timeout_us = x.timeout_us;
       row.until_us = x.until_us;
       if (!x.unchanged) // no signal, else, has an empty name
         return encode_await(x, row);
       break;
     case outcome_kind::done:
-      row.what = store::verb::done;
+      row.what = store::write_kind::done;
       row.result = x.value.text();
       break;
     case outcome_kind::stop:
-      row.what = store::verb::stop;
+      row.what = store::write_kind::stop;
       row.reason = clean_text(x.reason, bounds().reason);
   }
   return std::nullopt;
@@ -345,7 +346,7 @@ result<outcome_ptr> run::encode(outcome x, const context_base& ctx,
         !ok)
       return refuse(ok.error());
   }
-  auto row = held_->begin_outcome(store::verb::next);
+  auto row = held_->begin_outcome(store::write_kind::next);
   if (with_state)
     row->state = x.unchanged ? picked().state : x.value.text();
   if (auto why = encode_kind(x, by_handler, *row))

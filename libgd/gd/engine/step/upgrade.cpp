@@ -8,7 +8,7 @@ namespace gd {
 
 namespace {
 
-upgrade_verdict refused(std::string why) {
+upgrade_check refused(std::string why) {
   return {.fault = std::move(why)};
 }
 
@@ -23,8 +23,8 @@ std::string arrival(const machine::conversion* by,
 
 } // namespace
 
-upgrade_verdict judge_upgrade(const registry& machines, const limits& bounds,
-                              const store::upgrade_row& row) {
+upgrade_check check_upgrade(const registry& machines, const limits& bounds,
+                            const store::upgrade_row& row) {
   if (!row.state)
     return refused(fmt::format("upgrade: instance {}: expected "
                                "runnable|awaiting_signal|failed, got executing "
@@ -51,7 +51,7 @@ upgrade_verdict judge_upgrade(const registry& machines, const limits& bounds,
   if (!fits)
     return refused(
       fmt::format("state: instance {}: {}", row.id, fits.error().message));
-  upgrade_verdict out{.step = std::move(step)};
+  upgrade_check out{.step = std::move(step)};
   if (by != nullptr)
     out.state = now->text();
   return out;

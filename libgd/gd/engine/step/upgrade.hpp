@@ -10,7 +10,7 @@
 namespace gd {
 
 /// What becomes of an instance that is to go to another version of its machine.
-struct upgrade_verdict {
+struct upgrade_check {
   std::string fault{}; ///< why it cannot; empty: it can
   std::string step{};  ///< where it stands then
   /// The state that it gets; nullopt: it keeps its own.
@@ -19,7 +19,7 @@ struct upgrade_verdict {
 
 /// Its state is converted, or has to be one that the other version would take at an
 /// insert: what that does not know would be lost with its next outcome.
-upgrade_verdict judge_upgrade(const registry& machines, const limits& bounds,
-                              const store::upgrade_row& row);
+upgrade_check check_upgrade(const registry& machines, const limits& bounds,
+                            const store::upgrade_row& row);
 
 } // namespace gd

@@ -18,11 +18,11 @@ class crash_sweep final : public sweep {
 public:
   using sweep::sweep;
 
-  void look(pq::unit& work) override {
+  void prepare(pq::unit& work) override {
     ask(work, store::open_crashes());
   }
 
-  void looked(const pq::reply& reply, clock::time_point) override {
+  void prepared(const pq::reply& reply, clock::time_point) override {
     open_.clear();
     for (const auto& x : store::read<store::open_crash>(reply.results[at_]))
       open_.push_back(x.process);
@@ -41,7 +41,7 @@ public:
     auto page = store::read_one<store::exonerated_page>(reply.results.front())
                   .value_or(store::exonerated_page{});
     exonerated_ += static_cast<std::size_t>(page.exonerated);
-    bool more = page.looked_at >= suspects;
+    bool more = page.examined >= suspects;
     page_ = more ? std::move(page) : store::exonerated_page{};
     return more && in_time(now) ? exonerate() : end();
   }

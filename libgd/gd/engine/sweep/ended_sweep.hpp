@@ -27,16 +27,16 @@ public:
   }
 
   next begin(clock::time_point) override {
-    return look({});
+    return probe({});
   }
 
   next finish(const pq::reply& reply, clock::time_point now) override {
     if (!reply.ok())
       return give_up(*reply.failure);
-    auto page = store::read_one<store::looked_leases>(reply.results.front())
-                  .value_or(store::looked_leases{});
-    found_ = found_ || page.looked > 0;
-    return page.looked >= leases && in_time(now) ? look(page) : next{};
+    auto page = store::read_one<store::scanned_leases>(reply.results.front())
+                  .value_or(store::scanned_leases{});
+    found_ = found_ || page.examined > 0;
+    return page.examined >= leases && in_time(now) ? probe(page) : next{};
   }
 
 private:
@@ -45,7 +45,7 @@ private:
   /// Of a page; a full one is followed by the next at once.
   static constexpr std::int32_t leases = 200;
 
-  static next look(const store::page_end& after) {
+  static next probe(const store::page_end& after) {
     return {pq::unit{{store::end_leases(leases, after)}, false}};
   }
 };

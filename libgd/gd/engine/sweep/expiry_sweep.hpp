@@ -24,14 +24,14 @@ public:
   next begin(clock::time_point) override {
     pages_ = 0;
     to_erase_.clear();
-    return look_for_expired();
+    return find_expired();
   }
 
   next finish(const pq::reply& reply, clock::time_point now) override {
     if (under_way_ == stage::erase)
       return reply.ok() ? read_erased(reply, now)
                         : not_erased(*reply.failure, now);
-    if (under_way_ == stage::look)
+    if (under_way_ == stage::probe)
       return reply.ok() ? read_page(reply, now) : give_up(*reply.failure);
     if (!reply.ok())
       tell_failed(*reply.failure);
@@ -44,7 +44,7 @@ private:
   static constexpr std::int32_t most_pages = 20;
 
   enum class stage : std::uint8_t {
-    look,    ///< whose time is over, if this node looks for them
+    probe,   ///< whose time is over, if this node looks for them
     erase,   ///< some of these
     put_off, ///< those of them that cannot be deleted
   };
@@ -54,9 +54,9 @@ private:
     return {std::move(work)};
   }
 
-  next look_for_expired() {
+  next find_expired() {
     return send(
-      stage::look,
+      stage::probe,
       {{store::sweep_lock("expiry"), store::expired(rows, page_)}, false});
   }
 
@@ -80,7 +80,7 @@ private:
       return send(stage::erase, {{store::lock_timeout(stranger_wait),
                                   store::erase(to_erase_.back())}});
     if (in_time(now) && more_ && ++pages_ < most_pages)
-      return look_for_expired();
+      return find_expired();
     auto did = std::exchange(deleted_, {});
     found_ = did.deleted + did.put_off > 0;
     if (found_)
@@ -116,7 +116,7 @@ private:
     return send(stage::put_off, {{store::put_off(ids)}, false});
   }
 
-  stage under_way_ = stage::look;
+  stage under_way_ = stage::probe;
   /// Where the last page ended, how many pages of this round there were, whether there may
   /// be more, and who of it is still to be deleted, in groups.
   store::page_end page_{};

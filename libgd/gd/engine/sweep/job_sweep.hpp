@@ -20,11 +20,11 @@ public:
   /// Between two batches: others come first.
   static constexpr milliseconds rest{10};
 
-  void look(pq::unit& work) override {
+  void prepare(pq::unit& work) override {
     ask(work, find(0));
   }
 
-  void looked(const pq::reply& reply, clock::time_point) override {
+  void prepared(const pq::reply& reply, clock::time_point) override {
     if (open() || asking_)
       return;
     job_ = found_in(reply.results[at_]);
@@ -54,7 +54,7 @@ public:
   /// The first unit of a batch of the job that is open.
   pq::unit begin_batch() {
     judging_ = job_.upgrades;
-    auto lock = store::lock_job(job_.id, store::job_worker::node);
+    auto lock = store::lock_job(job_.id, store::job_owner::node);
     if (judging_)
       return {{std::move(lock), store::upgrade_page(job_.id, upgraded_bytes)}};
     return {
@@ -126,15 +126,15 @@ private:
       }
       what.ids.push_back(x.id);
       what.seqs.push_back(x.seq);
-      auto verdict = judge_upgrade(*here_.machines, here_.how.limits, x);
-      what.faults.push_back(std::move(verdict.fault));
-      what.steps.push_back(std::move(verdict.step));
-      what.states.push_back(std::move(verdict.state));
+      auto checked = check_upgrade(*here_.machines, here_.how.limits, x);
+      what.faults.push_back(std::move(checked.fault));
+      what.steps.push_back(std::move(checked.step));
+      what.states.push_back(std::move(checked.state));
     }
     if (!reply.results.front().boolean(0, 0)
         || reply.results.back().size() == 0)
       return ask_behind(job_.id);
-    return pq::unit{{store::lock_job(job_.id, store::job_worker::node),
+    return pq::unit{{store::lock_job(job_.id, store::job_owner::node),
                      store::upgrade(job_.id, what), store::jobs(job_.id)}};
   }
 

@@ -30,15 +30,15 @@ public:
 
   // -- what has happened ------------------------------------------------------
 
-  /// A round of looks begins. A process that stood still has not seen who was locked.
+  /// A round of probes begins. A process that stood still has not seen who was locked.
   void begin(clock::time_point now) {
-    if (now - look_due_ > how_.lease / 2)
+    if (now - probe_due_ > how_.lease / 2)
       forget();
   }
 
   /// It has not seen who is locked.
   void forget() {
-    looking_since_.reset();
+    probing_since_.reset();
   }
 
   /// A unit that was sent then is answered.
@@ -47,22 +47,22 @@ public:
       answered_late_ = now;
   }
 
-  /// Whether what is written waits for a standby, as a look says.
+  /// Whether what is written waits for a standby, as a probe says.
   void note_standby(bool waits) {
     waits_for_standby_ = waits;
   }
 
-  /// A look, over all of its pages: who is locked, and whether any lease ends soon.
-  void looked(const std::vector<std::int64_t>& locked, bool any_ends,
+  /// A probe, over all of its pages: who is locked, and whether any lease ends soon.
+  void probed(const std::vector<std::int64_t>& locked, bool any_ends,
               clock::time_point now) {
     if (any_ends) {
-      bool steady = has_just_looked(now);
-      looked_at_ = now;
+      bool steady = has_just_probed(now);
+      probed_at_ = now;
       if (!steady)
         answered_late_ = now;
     }
-    if (!looking_since_)
-      looking_since_ = now;
+    if (!probing_since_)
+      probing_since_ = now;
     for (auto& [id, until] : locked_)
       if (!until)
         until = now + grace;
@@ -71,22 +71,22 @@ public:
       locked_[id] = std::nullopt;
   }
 
-  /// A look within a heartbeat is needed, whatever the interval is.
-  void look_soon() {
-    look_soon_ = true;
+  /// A probe within a heartbeat is needed, whatever the interval is.
+  void probe_soon() {
+    probe_soon_ = true;
   }
 
-  /// How long until the next look, which is due then: `usual` at the most.
+  /// How long until the next probe, which is due then: `usual` at the most.
   milliseconds pause(milliseconds usual, clock::time_point now) {
-    // For a standby twice in a heartbeat, so that looks follow each other as
-    // has_just_looked() expects, however little a lease has beyond two of them.
-    if (std::exchange(look_soon_, false))
+    // For a standby twice in a heartbeat, so that probes follow each other as
+    // has_just_probed() expects, however little a lease has beyond two of them.
+    if (std::exchange(probe_soon_, false))
       usual = std::min<milliseconds>(usual, how_.heartbeat
                                               / (waits_for_standby_ ? 2 : 1));
-    if (looking_since_ && !knows_locks(now))
+    if (probing_since_ && !knows_locks(now))
       usual = std::min(
-        usual, std::chrono::ceil<milliseconds>(*looking_since_ + grace - now));
-    look_due_ = now + usual;
+        usual, std::chrono::ceil<milliseconds>(*probing_since_ + grace - now));
+    probe_due_ = now + usual;
     return usual;
   }
 
@@ -94,18 +94,18 @@ public:
 
   /// After an outage of the database every lease looks expired, and every node
   /// silent: living nodes get one heartbeat to say that they live.
-  bool may_look(clock::time_point now) const {
+  bool may_probe(clock::time_point now) const {
     auto since = connected_since_();
     return since && now - std::max(*since, answered_late_) >= how_.heartbeat;
   }
 
   /// It has seen for long enough who is locked.
   bool knows_locks(clock::time_point now) const {
-    return looking_since_ && now - *looking_since_ >= grace;
+    return probing_since_ && now - *probing_since_ >= grace;
   }
 
   bool may_reap(clock::time_point now) const {
-    return may_look(now) && has_just_looked(now) && knows_locks(now);
+    return may_probe(now) && has_just_probed(now) && knows_locks(now);
   }
 
   /// Whether a stranger has that row locked, or had just now.
@@ -127,10 +127,10 @@ private:
   static constexpr milliseconds grace{3'000};
 
   /// Where heartbeats wait for a standby, they have not done so for so long that
-  /// leases have ended by that: looks, which wait for it, too, were answered.
-  bool has_just_looked(clock::time_point now) const {
+  /// leases have ended by that: probes, which wait for it, too, were answered.
+  bool has_just_probed(clock::time_point now) const {
     return !waits_for_standby_
-           || now - looked_at_ <= how_.lease - how_.heartbeat;
+           || now - probed_at_ <= how_.lease - how_.heartbeat;
   }
 
   const config& how_;
@@ -138,14 +138,14 @@ private:
   /// When the database has last answered so late that others' heartbeats may have
   /// waited, too: for a standby, for example.
   clock::time_point answered_late_{};
-  /// Heartbeats wait for a standby; and when the last look that did so was answered.
+  /// Heartbeats wait for a standby; and when the last probe that did so was answered.
   bool waits_for_standby_ = false;
-  clock::time_point looked_at_{};
+  clock::time_point probed_at_{};
   /// Since when it has seen at each interval which rows are locked. Unset: it has not, and
   /// what it finds may just have been let go.
-  std::optional<clock::time_point> looking_since_;
-  clock::time_point look_due_{};
-  bool look_soon_ = false;
+  std::optional<clock::time_point> probing_since_;
+  clock::time_point probe_due_{};
+  bool probe_soon_ = false;
   /// Rows that strangers have locked, and until when those are left alone that
   /// they have let go since: unset for those that they have not.
   std::map<std::int64_t, std::optional<clock::time_point>> locked_;

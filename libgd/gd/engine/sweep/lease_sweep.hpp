@@ -34,11 +34,11 @@ public:
   }
 
   next begin(clock::time_point) override {
-    looked_ = {};
+    probed_ = {};
     ending_.clear();
     locked_.clear();
     singles_.clear();
-    return look_for_locked();
+    return find_locked();
   }
 
   next finish(const pq::reply& reply, clock::time_point now) override {
@@ -53,8 +53,8 @@ public:
     }
     if (!reply.ok())
       return give_up(*reply.failure);
-    return under_way_ == stage::look ? read_look(reply, now)
-                                     : read_batch(reply);
+    return under_way_ == stage::probe ? read_probe(reply, now)
+                                      : read_batch(reply);
   }
 
   void forget() override {
@@ -66,7 +66,7 @@ private:
   static constexpr std::int32_t rows = 1'000;
 
   enum class stage : std::uint8_t {
-    look,    ///< leases that end, and which of those are locked
+    probe,   ///< leases that end, and which of those are locked
     batch,   ///< as many rows as one statement moves
     one_row, ///< one that a batch was refused for, by itself
   };
@@ -76,26 +76,26 @@ private:
     return {std::move(work)};
   }
 
-  next look_for_locked() {
+  next find_locked() {
     // Half of the lease: what is extended in time has more of it.
     return send(
-      stage::look,
-      {{store::locked_leases(rows, here_.how.lease / 2, looked_)}, false});
+      stage::probe,
+      {{store::locked_leases(rows, here_.how.lease / 2, probed_)}, false});
   }
 
-  next read_look(const pq::reply& reply, clock::time_point now) {
+  next read_probe(const pq::reply& reply, clock::time_point now) {
     auto page = store::read<store::ending_lease>(reply.results.front());
     for (const auto& x : page) {
       (x.locked ? locked_ : ending_).push_back(x.id);
       here_.leases.note_standby(x.waits);
     }
     if (page.size() >= static_cast<std::size_t>(rows)) {
-      looked_ = page.back();
-      return look_for_locked();
+      probed_ = page.back();
+      return find_locked();
     }
-    here_.leases.looked(locked_, !ending_.empty() || !locked_.empty(), now);
-    if (!here_.leases.may_look(now)) {
-      here_.leases.look_soon();
+    here_.leases.probed(locked_, !ending_.empty() || !locked_.empty(), now);
+    if (!here_.leases.may_probe(now)) {
+      here_.leases.probe_soon();
       return {.last = true};
     }
     return here_.leases.knows_locks(now) ? reap_batch() : next{};
@@ -125,9 +125,9 @@ private:
     return {};
   }
 
-  stage under_way_ = stage::look;
+  stage under_way_ = stage::probe;
   /// Where the page ended, who is there, who is locked.
-  store::page_end looked_{};
+  store::page_end probed_{};
   std::vector<std::int64_t> ending_;
   std::vector<std::int64_t> locked_;
   single_rows singles_;

@@ -13,11 +13,11 @@ class ledger_sweep final : public sweep {
 public:
   using sweep::sweep;
 
-  void look(pq::unit& work) override {
+  void prepare(pq::unit& work) override {
     ask(work, store::trim_ledger(trimmed_, instances, entries));
   }
 
-  void looked(const pq::reply& reply, clock::time_point) override {
+  void prepared(const pq::reply& reply, clock::time_point) override {
     trimmed_ = store::read_one<store::trimmed_to>(reply.results[at_])
                  .value_or(store::trimmed_to{});
   }

@@ -10,7 +10,7 @@ class node_sweep final : public sweep {
 public:
   using sweep::sweep;
 
-  void look(pq::unit& work) override {
+  void prepare(pq::unit& work) override {
     ask(work, store::forget_nodes());
   }
 };

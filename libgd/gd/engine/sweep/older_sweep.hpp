@@ -44,7 +44,7 @@ public:
   }
 
   next finish(const pq::reply& reply, clock::time_point now) override {
-    if (std::exchange(looking_, false))
+    if (std::exchange(probing_, false))
       return reply.ok()
                ? judge(store::read<store::older_row>(reply.results.front()))
                : give_up(*reply.failure);
@@ -97,8 +97,8 @@ private:
 
   next page(clock::time_point now) {
     auto asked = changes();
-    looking_ = !asked.empty();
-    if (!looking_)
+    probing_ = !asked.empty();
+    if (!probing_)
       return {};
     while (!left_out_.empty() && left_out_.front().until <= now)
       left_out_.pop_front();
@@ -150,7 +150,7 @@ private:
   }
 
   /// Where a step runs, it runs there, too.
-  std::string fault_of(const upgrade_verdict& x, const store::older_row& row,
+  std::string fault_of(const upgrade_check& x, const store::older_row& row,
                        const machine& to) const {
     if (!x.fault.empty() || !to.find_step(x.step)->rests)
       return x.fault;
@@ -164,11 +164,11 @@ private:
       auto to = here_.machines->find(x.fsm, x.to_version);
       if (!to)
         continue;
-      auto verdict = judge_upgrade(*here_.machines, here_.how.limits, x);
-      auto fault = fault_of(verdict, x, *to);
+      auto checked = check_upgrade(*here_.machines, here_.how.limits, x);
+      auto fault = fault_of(checked, x, *to);
       all.push_back(
-        {{x.id, x.seq, x.to_version, std::move(verdict.step),
-          fault.empty() ? verdict.state.value_or(x.state.value_or("")) : ""},
+        {{x.id, x.seq, x.to_version, std::move(checked.step),
+          fault.empty() ? checked.state.value_or(x.state.value_or("")) : ""},
          std::move(fault),
          x.place});
     }
@@ -186,7 +186,7 @@ private:
   std::deque<left_out_row> left_out_; ///< those that come back first, first
   bool changed_ = false;
   bool left_out_now_ = false;
-  bool looking_ = false;
+  bool probing_ = false;
 };
 
 } // namespace gd

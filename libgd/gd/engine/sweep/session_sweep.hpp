@@ -19,11 +19,11 @@ class session_sweep final : public sweep {
 public:
   using sweep::sweep;
 
-  void look(pq::unit& work) override {
+  void prepare(pq::unit& work) override {
     ask(work, store::silent_sessions(here_.incarnation));
   }
 
-  void looked(const pq::reply& reply, clock::time_point now) override {
+  void prepared(const pq::reply& reply, clock::time_point now) override {
     auto before = std::exchange(silent_since_, {});
     for (auto& x : store::read<store::silent_session>(reply.results[at_])) {
       auto known = before.find(x.incarnation);
@@ -32,7 +32,7 @@ public:
       if (!x.may_end || began_ - since >= here_.how.heartbeat)
         silent_.push_back(std::move(x));
       else
-        here_.leases.look_soon();
+        here_.leases.probe_soon();
     }
   }
 

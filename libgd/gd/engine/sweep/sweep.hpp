@@ -119,9 +119,9 @@ public:
 
   /// What those behind the first of a round ask in one transaction before they begin:
   /// adds its calls, and reads what has come of them.
-  virtual void look(pq::unit&) {
+  virtual void prepare(pq::unit&) {
   }
-  virtual void looked(const pq::reply&, clock::time_point) {
+  virtual void prepared(const pq::reply&, clock::time_point) {
   }
 
   virtual next begin(clock::time_point) {
@@ -144,9 +144,9 @@ protected:
     return now - began_ < interval();
   }
 
-  /// Adds to a look what `at_` is the place of.
-  void ask(pq::unit& look, pq::call what) {
-    at_ = static_cast<std::size_t>(look.add(std::move(what)));
+  /// Adds to it what `at_` is the place of.
+  void ask(pq::unit& to, pq::call what) {
+    at_ = static_cast<std::size_t>(to.add(std::move(what)));
   }
 
   void tell_failed(const error& why) const {

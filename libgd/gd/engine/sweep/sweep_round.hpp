@@ -14,8 +14,8 @@
 
 namespace gd {
 
-/// Sweeps that follow one another, again and again. Those behind the first look together
-/// when that has ended. A plain state machine with one unit under way at a time.
+/// Sweeps that follow one another, again and again. Those behind the first prepare
+/// together when that has ended. A plain state machine with one unit under way at a time.
 class sweep_round {
 public:
   using clock = database::clock;
@@ -52,9 +52,9 @@ public:
       // The node that sweeps may be the one that is silent, and keep the lock.
       return begin_next(now);
     }
-    if (under_way_ == stage::look)
+    if (under_way_ == stage::prepare)
       for (auto& x : sweeps_)
-        x->looked(reply, now);
+        x->prepared(reply, now);
     auto& x = *sweeps_[at_];
     return go_on(
       under_way_ == stage::sweep ? x.finish(reply, now) : x.begin(now), now);
@@ -97,9 +97,9 @@ public:
 private:
   /// What the unit under way does.
   enum class stage : std::uint8_t {
-    lock,  ///< whether this node sweeps
-    look,  ///< those behind the first
-    sweep, ///< the one at `at_`
+    lock,    ///< whether this node sweeps
+    prepare, ///< those behind the first
+    sweep,   ///< the one at `at_`
   };
 
   sweep& first() const {
@@ -128,12 +128,12 @@ private:
   std::optional<pq::unit> begin_next(clock::time_point now) {
     if (++at_ == sweeps_.size())
       return std::nullopt;
-    pq::unit look{{}, false};
+    pq::unit preparation{{}, false};
     if (at_ == 1)
       for (auto& x : sweeps_)
-        x->look(look);
-    if (!look.calls.empty())
-      return send(stage::look, std::move(look), now);
+        x->prepare(preparation);
+    if (!preparation.calls.empty())
+      return send(stage::prepare, std::move(preparation), now);
     return go_on(sweeps_[at_]->begin(now), now);
   }
 

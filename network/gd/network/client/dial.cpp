@@ -11,10 +11,10 @@
 
 namespace gd::actors {
 
-result<void> check_places(const std::vector<std::string>& addresses,
-                          const std::string& secret) {
+result<void> check_endpoints(const std::vector<std::string>& addresses,
+                             const std::string& secret) {
   for (const auto& address : addresses) {
-    auto at = to_place(address);
+    auto at = to_endpoint(address);
     if (!at)
       return at.error();
     if (!at->path.empty())

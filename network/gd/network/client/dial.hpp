@@ -15,8 +15,8 @@ result<void> check_network(caf::actor_system& sys, const std::string& what);
 
 /// Whether these are addresses of gateways, and there is a secret, of that file, for those of
 /// them that are ports. The error's sentence has no subject.
-result<void> check_places(const std::vector<std::string>& addresses,
-                          const std::string& secret);
+result<void> check_endpoints(const std::vector<std::string>& addresses,
+                             const std::string& secret);
 
 /// The gateway of an engine that another process has published at that place:
 /// "unix:<path>", "127.0.0.1:4711" or "localhost:4711"; at a port, by the secret of that file.

@@ -43,7 +43,7 @@ connection_to(caf::io::basp_broker& broker, const caf::node_id& which) {
 void connected_nodes::let_leave(std::size_t unread) {
   auto before = most_unread_.load();
   while (before < unread && !most_unread_.compare_exchange_weak(before, unread))
-    ; // another place has come meanwhile
+    ; // another endpoint has come meanwhile
 }
 
 void connected_nodes::ask_unread(const caf::node_id& of,
@@ -84,7 +84,7 @@ void connected_nodes::cut_off(const caf::node_id& which, std::string why) {
     auto home = self->home_.lock();
     if (!at || !home)
       return;
-    home->tell(events::peer_cut_off{"a peer", why, 1});
+    home->tell(events::gateway_connection_cut{"another node", why, 1});
     // CAF's own way would first write what nobody reads. Its handle is the socket.
     shutdown(static_cast<int>(at->id()), SHUT_RDWR);
   });
@@ -115,10 +115,11 @@ std::shared_ptr<peer_count> connected_nodes::come(const caf::node_id& which,
   return found->second.count;
 }
 
-void connected_nodes::leave(const void* place) {
+void connected_nodes::leave(const void* endpoint) {
   std::lock_guard held{mutex_};
-  std::erase_if(nodes_,
-                [place](const auto& x) { return x.second.place == place; });
+  std::erase_if(nodes_, [endpoint](const auto& x) {
+    return x.second.endpoint == endpoint;
+  });
 }
 
 void connected_nodes::gone(const caf::node_id& which) {
@@ -127,8 +128,8 @@ void connected_nodes::gone(const caf::node_id& which) {
     nodes_.erase(which);
   }
   if (auto home = home_.lock())
-    if (auto worker = home->children.find(role::worker))
-      anon(worker, node_gone{which});
+    if (auto backend = home->children.find(role::backend))
+      anon(backend, node_gone{which});
 }
 
 } // namespace gd::actors

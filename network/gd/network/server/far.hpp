@@ -20,7 +20,7 @@ namespace gd::actors {
 /// CAF's own actor for connections between nodes.
 caf::actor broker_of(caf::actor_system& sys);
 
-/// Those that are connected to an engine's published gateway, at any of its places.
+/// Those that are connected to an engine's published gateway, at any of its endpoints.
 class connected_nodes : public far_nodes,
                         public std::enable_shared_from_this<connected_nodes> {
 public:
@@ -29,7 +29,7 @@ public:
     // nop
   }
 
-  /// Of the place that lets them leave most.
+  /// Of the endpoint that lets them leave most.
   std::size_t most_unread() const override {
     return most_unread_;
   }
@@ -40,19 +40,19 @@ public:
   void refused(const caf::node_id& from) override;
   void cut_off(const caf::node_id& which, std::string why) override;
 
-  /// One has come to that place, whose relay `wake` wakes. All connections of a node have
-  /// one count.
+  /// One has come to that endpoint, whose relay `wake` wakes. All connections of a node
+  /// have one count.
   std::shared_ptr<peer_count> come(const caf::node_id& which, const void* to,
                                    std::function<void()> wake);
   /// Nothing is left of its connections.
   void gone(const caf::node_id& which);
-  /// The place goes.
-  void leave(const void* place);
+  /// The endpoint goes.
+  void leave(const void* endpoint);
 
 private:
   struct connected {
     std::shared_ptr<peer_count> count;
-    const void* place;
+    const void* endpoint;
     std::function<void()> wake;
   };
   struct question {

@@ -23,7 +23,7 @@ constexpr milliseconds connect_at_most{1'000};
 constexpr milliseconds first_retry{1'000};
 constexpr milliseconds longest_retry{60'000};
 /// Who the others are is asked again when that is older.
-constexpr milliseconds peers_last{5'000};
+constexpr milliseconds remote_nodes_last{5'000};
 /// Names that are kept for others that are not known yet: anybody may insert into any queue.
 constexpr std::size_t most_unheard = 100;
 /// Instances that are kept to be told of, of each kind, and that one hint tells of.
@@ -95,12 +95,12 @@ hints_actor::hints_actor(caf::actor_config& cfg, node_ptr home,
 caf::behavior hints_actor::make_behavior() {
   watcher_.install(this);
   return {
-    [this](const rows_left& x) { leave(x); },
+    [this](const due_backlog& x) { leave(x); },
     [this](const ends_awaited& x) { await_ends(x); },
     [this](const instance_ended& x) { see_end(x.how.id); },
     [this](const node_hint& x) { hear(x); },
-    [this](const peer_found& x) { found(x); },
-    [this](unit_done& x) { read_peers(*x.reply); },
+    [this](const remote_node_found& x) { found(x); },
+    [this](unit_done& x) { read_remote_nodes(*x.reply); },
     [this](tick x) {
     if (!alarm_.rings(x))
       return;
@@ -111,67 +111,67 @@ caf::behavior hints_actor::make_behavior() {
 }
 
 void hints_actor::on_exit() {
-  peers_.clear();
+  remote_nodes_.clear();
 }
 
 // -- what this node leaves ----------------------------------------------------
 
-void hints_actor::leave(const rows_left& what) {
-  look_for_peers(system().clock().now());
-  if (looking_
+void hints_actor::leave(const due_backlog& what) {
+  find_remote_nodes(system().clock().now());
+  if (finding_nodes_
       && (unheard_.size() < most_unheard || unheard_.contains(what.queue)))
     unheard_[what.queue] |= what.anywhere;
-  for (auto& [who, to] : peers_)
+  for (auto& [who, to] : remote_nodes_)
     if (to.queues.contains(what.queue))
       to.news.due[what.queue] |= what.anywhere;
   tell_all();
 }
 
 void hints_actor::await_ends(const ends_awaited& what) {
-  look_for_peers(system().clock().now());
+  find_remote_nodes(system().clock().now());
   auto add = [&](std::set<std::int64_t>& to) {
     for (auto id : what.ids)
       if (to.size() < most_ids)
         to.insert(id);
   };
-  if (looking_)
+  if (finding_nodes_)
     add(unheard_awaited_);
-  for (auto& [who, to] : peers_)
+  for (auto& [who, to] : remote_nodes_)
     add(to.news.awaited);
   tell_all();
 }
 
 void hints_actor::see_end(std::int64_t id) {
   for (const auto& who : wanted_.take(id))
-    if (auto at = peers_.find(who); at != peers_.end())
+    if (auto at = remote_nodes_.find(who); at != remote_nodes_.end())
       at->second.news.ended.insert(id);
   tell_all();
 }
 
-void hints_actor::look_for_peers(clock::time_point now) {
-  if (looking_ || (looked_at_ && now - *looked_at_ < peers_last))
+void hints_actor::find_remote_nodes(clock::time_point now) {
+  if (finding_nodes_ || (found_at_ && now - *found_at_ < remote_nodes_last))
     return;
-  looking_ = true;
-  submit(this, *home_->db, database::public_lane,
-         {{store::peers(home_->incarnation)}, false}, 0,
+  finding_nodes_ = true;
+  submit(this, *home_->db, database::public_slot,
+         {{store::remote_nodes(home_->incarnation)}, false}, 0,
          database::patience::on::this_one);
 }
 
-void hints_actor::read_peers(const pq::reply& reply) {
+void hints_actor::read_remote_nodes(const pq::reply& reply) {
   auto now = system().clock().now();
-  looking_ = false;
-  looked_at_ = now;
+  finding_nodes_ = false;
+  found_at_ = now;
   auto unheard = std::exchange(unheard_, {});
   auto awaited = std::exchange(unheard_awaited_, {});
   if (!reply.ok())
     return;
-  auto before = std::exchange(peers_, {});
-  for (auto& x : store::read<store::peer_row>(reply.results.front())) {
+  auto before = std::exchange(remote_nodes_, {});
+  for (auto& x : store::read<store::remote_node_row>(reply.results.front())) {
     auto address = address_for(x.address, x.host == home_->known_as->host());
     if (address.empty())
       continue;
-    peer one{.address = std::move(address),
-             .queues = {x.queues.begin(), x.queues.end()}};
+    remote_node one{.address = std::move(address),
+                    .queues = {x.queues.begin(), x.queues.end()}};
     auto old = before.extract(x.incarnation);
     if (!old.empty() && old.mapped().address == one.address)
       one = std::move(old.mapped());
@@ -181,18 +181,18 @@ void hints_actor::read_peers(const pq::reply& reply) {
           one.news.due[queue] |= anywhere;
       one.news.awaited = awaited;
     }
-    peers_.emplace(std::move(x.incarnation), std::move(one));
+    remote_nodes_.emplace(std::move(x.incarnation), std::move(one));
   }
   tell_all();
 }
 
 void hints_actor::tell_all() {
   auto now = system().clock().now();
-  for (auto& [who, to] : peers_)
+  for (auto& [who, to] : remote_nodes_)
     tell(who, to, now);
 }
 
-void hints_actor::tell(const std::string& who, peer& to,
+void hints_actor::tell(const std::string& who, remote_node& to,
                        clock::time_point now) {
   if (to.news.empty() || to.asked != 0)
     return;
@@ -204,12 +204,12 @@ void hints_actor::tell(const std::string& who, peer& to,
       alarm_.set(this, to.next);
     return;
   }
-  if (!to.door)
+  if (!to.handle)
     return find(who, to);
   auto what = to.news.take(home_->incarnation);
   to.next = now + hint_window;
   auto ticket = to.asked = ++tickets_;
-  request_from(this, to.door, answer_at_most, std::move(what))
+  request_from(this, to.handle, answer_at_most, std::move(what))
     .then(
       [this, who, ticket](const hint_noted&) { answered(who, ticket, true); },
       [this, who, ticket](const caf::error&) { answered(who, ticket, false); });
@@ -217,8 +217,8 @@ void hints_actor::tell(const std::string& who, peer& to,
 
 void hints_actor::answered(const std::string& who, std::uint64_t ticket,
                            bool well) {
-  auto at = peers_.find(who);
-  if (at == peers_.end() || at->second.asked != ticket)
+  auto at = remote_nodes_.find(who);
+  if (at == remote_nodes_.end() || at->second.asked != ticket)
     return;
   auto now = system().clock().now();
   at->second.asked = 0;
@@ -232,30 +232,33 @@ void hints_actor::answered(const std::string& who, std::uint64_t ticket,
 // -- finding the others -------------------------------------------------------
 
 /// One at a time: each may take a thread for as long as a connection may.
-void hints_actor::find(const std::string& who, const peer& what) {
+void hints_actor::find(const std::string& who, const remote_node& what) {
   if (std::exchange(finding_, true))
     return;
   finder_(what.address,
           [who, self = weak_ref{this}](result<held_gateway> found) {
-    self.tell(found ? peer_found{who, caf::actor_cast<caf::actor>(found->door),
-                                 std::move(found->connection)}
-                    : peer_found{who, {}, {}});
+    self.tell(
+      found ? remote_node_found{who, caf::actor_cast<caf::actor>(found->handle),
+                                std::move(found->connection)}
+            : remote_node_found{who, {}, {}});
   });
 }
 
-void hints_actor::found(const peer_found& what) {
+void hints_actor::found(const remote_node_found& what) {
   finding_ = false;
   auto now = system().clock().now();
-  if (auto at = peers_.find(what.incarnation); at != peers_.end()) {
+  if (auto at = remote_nodes_.find(what.incarnation);
+      at != remote_nodes_.end()) {
     auto& x = at->second;
-    x.door = what.door;
+    x.handle = what.handle;
     x.connection = what.connection;
-    if (!x.door)
+    if (!x.handle)
       lose(x, now);
     else
-      watcher_.watch(this, x.door, [this, who = at->first](const caf::error&) {
-        if (auto gone = peers_.find(who); gone != peers_.end()) {
-          gone->second.door = nullptr;
+      watcher_.watch(this, x.handle,
+                     [this, who = at->first](const caf::error&) {
+        if (auto gone = remote_nodes_.find(who); gone != remote_nodes_.end()) {
+          gone->second.handle = nullptr;
           gone->second.connection = nullptr;
           gone->second.asked = 0;
         }
@@ -264,8 +267,8 @@ void hints_actor::found(const peer_found& what) {
   tell_all();
 }
 
-void hints_actor::lose(peer& which, clock::time_point now) {
-  which.door = nullptr;
+void hints_actor::lose(remote_node& which, clock::time_point now) {
+  which.handle = nullptr;
   which.connection = nullptr;
   which.news = {};
   which.next = now + pause_after(which.failures++, first_retry, longest_retry);
@@ -276,12 +279,12 @@ void hints_actor::lose(peer& which, clock::time_point now) {
 void hints_actor::hear(const node_hint& what) {
   auto now = system().clock().now();
   if (!what.awaited.empty()) {
-    look_for_peers(now); // so that its sender can be told
+    find_remote_nodes(now); // so that its sender can be told
     for (auto id : what.awaited)
       wanted_.add(id, what.sender, now);
   }
   if (!what.ended.empty())
-    if (auto worker = home_->children.find(role::worker))
+    if (auto worker = home_->children.find(role::backend))
       anon(worker, ends_told{what.ended});
   for (const auto& queue : home_->config.queues)
     if (std::find(what.queues.begin(), what.queues.end(), queue.name)
@@ -323,8 +326,8 @@ void announce(const node_ptr& home, const std::string& address,
   home->known_as->publish(address, secret);
   // Where there is no connection yet, its greeting says so.
   home->db->submit(
-    database::public_lane,
-    home->known_as->beat(database::public_lane, announce_wait),
+    database::public_slot,
+    home->known_as->beat(database::public_slot, announce_wait),
     [](const pq::reply&) {}, database::patience::on::this_one);
 }
 

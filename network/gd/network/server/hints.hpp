@@ -81,11 +81,11 @@ private:
     node_hint take(const std::string& sender);
   };
 
-  struct peer {
+  struct remote_node {
     std::string address;
     std::set<std::string, std::less<>> queues;
     /// Null: it is to be found.
-    caf::actor door{};
+    caf::actor handle{};
     std::shared_ptr<void> connection{};
     struct news news {};
     /// The hint under way; zero: none.
@@ -95,16 +95,16 @@ private:
     std::int64_t failures = 0;
   };
 
-  void leave(const rows_left& what);
+  void leave(const due_backlog& what);
   void await_ends(const ends_awaited& what);
   void see_end(std::int64_t id);
-  void look_for_peers(clock::time_point now);
-  void read_peers(const pq::reply& reply);
-  void tell(const std::string& who, peer& to, clock::time_point now);
+  void find_remote_nodes(clock::time_point now);
+  void read_remote_nodes(const pq::reply& reply);
+  void tell(const std::string& who, remote_node& to, clock::time_point now);
   void answered(const std::string& who, std::uint64_t ticket, bool well);
-  void find(const std::string& who, const peer& what);
-  void found(const peer_found& what);
-  void lose(peer& which, clock::time_point now);
+  void find(const std::string& who, const remote_node& what);
+  void found(const remote_node_found& what);
+  void lose(remote_node& which, clock::time_point now);
   void hear(const node_hint& what);
   void wake_here(clock::time_point now);
   void tell_all();
@@ -113,9 +113,9 @@ private:
   gateway_finder finder_;
   watcher watcher_;
   /// By incarnation.
-  std::map<std::string, peer> peers_;
-  std::optional<clock::time_point> looked_at_;
-  bool looking_ = false;
+  std::map<std::string, remote_node> remote_nodes_;
+  std::optional<clock::time_point> found_at_;
+  bool finding_nodes_ = false;
   /// What was left while nobody knew the others.
   due_queues unheard_;
   std::set<std::int64_t> unheard_awaited_;

@@ -43,10 +43,10 @@ constexpr milliseconds sign_of_life = 5 * beat / 2;
 /// How long a message may take, and what is left of a connection that ends.
 constexpr milliseconds message_time{60'000};
 constexpr milliseconds farewell{10'000};
-/// Between looks at the clock while there is a connection.
-constexpr milliseconds look_interval{250};
+/// Between checks at the clock while there is a connection.
+constexpr milliseconds check_interval{250};
 /// Whoever asks for more than its share is read slowly for so long: so many messages
-/// between looks, of all of them together, and of one.
+/// between checks, of all of them together, and of one.
 constexpr milliseconds slow_time{1'000};
 constexpr std::size_t slow_messages = 1'000;
 constexpr std::size_t least_slow_messages = 2;
@@ -245,7 +245,7 @@ struct relay::link {
   void has_read(std::size_t messages, clock::time_point now,
                 const shares& of_all) {
     if (is_slow(now))
-      read_next = now + look_interval * messages / of_all.slow_messages;
+      read_next = now + check_interval * messages / of_all.slow_messages;
   }
 
   bool reads_caf() const {
@@ -328,7 +328,8 @@ void relay::run() {
     auto idle = links_.empty();
     wait();
     now = clock::now();
-    auto stood_still = now - std::exchange(looked_at_, now) - 2 * look_interval;
+    auto stood_still = now - std::exchange(checked_at_, now)
+                       - 2 * check_interval;
     if (!idle && stood_still > clock::duration::zero())
       for (auto& x : links_)
         x->forgive(stood_still, now);
@@ -417,7 +418,7 @@ void relay::wait() {
   }
   auto idle = links_.empty() && (accepts || !listener_);
   poll(waits.data(), waits.size(),
-       idle ? -1 : static_cast<int>(look_interval.count()));
+       idle ? -1 : static_cast<int>(check_interval.count()));
   auto now = clock::now();
   std::uint64_t count = 0;
   if (waits[0].revents != 0)
@@ -733,7 +734,7 @@ void relay::complain(const std::string& peer, const std::string& why,
   if (!settings_)
     return;
   if (auto times = complaints_.note(why, now); times > 0)
-    settings_->tell(events::peer_cut_off{peer, why, times});
+    settings_->tell(events::gateway_connection_cut{peer, why, times});
 }
 
 } // namespace gd::actors

@@ -156,7 +156,7 @@ private:
   /// Given up for a moment where there is no other descriptor.
   descriptor spare_;
   clock::time_point accepts_at_;
-  clock::time_point looked_at_;
+  clock::time_point checked_at_;
   std::vector<link_ptr> links_;
   shares shares_;
   complaints complaints_;

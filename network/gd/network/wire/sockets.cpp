@@ -38,7 +38,7 @@ struct raw_address {
   }
 };
 
-error bad_place(std::string message) {
+error bad_endpoint(std::string message) {
   return {errc::invalid_argument, std::move(message), {}};
 }
 
@@ -56,12 +56,12 @@ raw_address raw(const T& x) {
   return out;
 }
 
-result<raw_address> raw(const place& x) {
+result<raw_address> raw(const endpoint& x) {
   if (!x.path.empty()) {
     sockaddr_un unix_address{};
     unix_address.sun_family = AF_UNIX;
     if (x.path.size() >= sizeof(unix_address.sun_path))
-      return bad_place(
+      return bad_endpoint(
         fmt::format("expected a socket's path of at most {} bytes, "
                     "got {}: \"{}\"",
                     sizeof(unix_address.sun_path) - 1, x.path.size(), x.path));
@@ -90,13 +90,13 @@ descriptor new_socket(const raw_address& at) {
 }
 
 /// Removes what a dead process has left at the path. An error: somebody lives there.
-result<void> make_room(const place& x, const raw_address& at) {
+result<void> make_room(const endpoint& x, const raw_address& at) {
   struct stat found {};
   if (lstat(x.path.c_str(), &found) != 0)
     return {};
   if (!S_ISSOCK(found.st_mode))
-    return bad_place("expected a socket or nothing at " + x.path
-                     + ", found another kind of file");
+    return bad_endpoint("expected a socket or nothing at " + x.path
+                        + ", found another kind of file");
   auto fd = new_socket(at);
   if (connect(fd.get(), at.get(), at.size) == 0 || errno != ECONNREFUSED)
     return error{
@@ -151,12 +151,12 @@ bool is_loopback(const std::string& address) {
          && IN6_IS_ADDR_LOOPBACK(&six);
 }
 
-result<place> to_place(const std::string& text) {
+result<endpoint> to_endpoint(const std::string& text) {
   constexpr std::string_view by_path = "unix:";
   if (text.starts_with(by_path) && text.size() > by_path.size())
-    return place{.path = text.substr(by_path.size())};
+    return endpoint{.path = text.substr(by_path.size())};
   auto colon = std::min(text.rfind(':'), text.size());
-  place x{.address = text.substr(0, colon)};
+  endpoint x{.address = text.substr(0, colon)};
   if (x.address.starts_with('[') && x.address.ends_with(']'))
     x.address = x.address.substr(1, x.address.size() - 2);
   if (x.address == "localhost")
@@ -165,16 +165,16 @@ result<place> to_place(const std::string& text) {
   auto parsed = std::from_chars(std::min(text.data() + colon + 1, end), end,
                                 x.port);
   if (parsed.ec != std::errc{} || parsed.ptr != end || x.port == 0)
-    return bad_place("expected unix:<path> or <address>:<port>, got \"" + text
-                     + "\"");
+    return bad_endpoint("expected unix:<path> or <address>:<port>, got \""
+                        + text + "\"");
   if (!is_loopback(x.address))
-    return bad_place(
+    return bad_endpoint(
       "expected a loopback address (127.0.0.1) or localhost, got \"" + x.address
       + "\"; between machines, a tunnel carries the connection");
   return x;
 }
 
-std::string to_string(const place& x) {
+std::string to_string(const endpoint& x) {
   if (!x.path.empty())
     return "unix:" + x.path;
   bool six = x.address.find(':') != std::string::npos;
@@ -182,7 +182,7 @@ std::string to_string(const place& x) {
                      x.port);
 }
 
-result<descriptor> listen_at(const place& x) {
+result<descriptor> listen_at(const endpoint& x) {
   auto at = raw(x);
   if (!at)
     return at.error();
@@ -209,7 +209,7 @@ std::uint16_t port_of(const descriptor& listener) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&at)->sin_port);
 }
 
-result<descriptor> dial(const place& x, std::chrono::milliseconds timeout) {
+result<descriptor> dial(const endpoint& x, std::chrono::milliseconds timeout) {
   using clock = std::chrono::steady_clock;
   // Between tries at a path: nobody tells when there is room in its queue.
   constexpr int a_moment = 10;

@@ -56,7 +56,7 @@ int few_left_at();
 
 /// Where a gateway is: a path, or an address of this machine's loopback interface and a
 /// port.
-struct place {
+struct endpoint {
   std::string path{};
   std::string address{};
   std::uint16_t port = 0;
@@ -64,21 +64,21 @@ struct place {
 
 /// "unix:/run/shop/engine.sock", "127.0.0.1:4711", "[::1]:4711" or "localhost:4711". The
 /// error says what it is not.
-result<place> to_place(const std::string& text);
+result<endpoint> to_endpoint(const std::string& text);
 
 /// The way back.
-std::string to_string(const place& x);
+std::string to_string(const endpoint& x);
 
 bool is_loopback(const std::string& address);
 
 /// A socket that listens. A file that a dead process has left at the path is taken over;
 /// what belongs to anybody else is an error. Only this user and root can connect to a path.
-result<descriptor> listen_at(const place& x);
+result<descriptor> listen_at(const endpoint& x);
 
 /// The port that it was given.
 std::uint16_t port_of(const descriptor& listener);
 
 /// A connection; the error comes within `timeout`.
-result<descriptor> dial(const place& x, std::chrono::milliseconds timeout);
+result<descriptor> dial(const endpoint& x, std::chrono::milliseconds timeout);
 
 } // namespace gd::actors

@@ -38,7 +38,7 @@ public:
     packets_.push_back(pack(x));
   }
 
-  template <std::derived_from<place> T>
+  template <std::derived_from<position> T>
   void say(T x) {
     x.epoch = epoch_;
     x.nr = ++said_;
@@ -59,7 +59,7 @@ public:
     auto message = unpack<T>(x);
     if (!message)
       return message.error().message;
-    if constexpr (std::derived_from<T, place>) {
+    if constexpr (std::derived_from<T, position>) {
       if (auto why_not = hear(*message))
         return *why_not;
     }
@@ -69,7 +69,7 @@ public:
 
   /// Nullopt: it is the next message of this joining, and counts. Empty: it is of
   /// another.
-  std::optional<std::string> hear(const place& x) {
+  std::optional<std::string> hear(const position& x) {
     if (!open() || x.epoch != epoch_)
       return std::string{};
     if (x.nr != heard_ + 1)

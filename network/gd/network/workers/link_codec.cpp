@@ -103,11 +103,11 @@ public:
   template <class T>
   void into(T& to) {
     std::uint8_t tag = 0;
-    auto look = [&](auto& field) {
+    auto visit = [&](auto& field) {
       if (++tag == tag_)
         take(field);
     };
-    std::apply([&](auto&... fields) { (look(fields), ...); }, to.gd_fields());
+    std::apply([&](auto&... fields) { (visit(fields), ...); }, to.gd_fields());
   }
 
   std::string problem;
@@ -232,12 +232,12 @@ GD_LINK_MESSAGE(heard)
 GD_LINK_MESSAGE(work)
 GD_LINK_MESSAGE(outcome)
 GD_LINK_MESSAGE(crashed)
-GD_LINK_MESSAGE(returned)
+GD_LINK_MESSAGE(released)
 GD_LINK_MESSAGE(over)
 GD_LINK_MESSAGE(lost)
 GD_LINK_MESSAGE(leaving)
 GD_LINK_MESSAGE(closing)
-GD_LINK_MESSAGE(settled)
+GD_LINK_MESSAGE(completed)
 #undef GD_LINK_MESSAGE
 
 std::chrono::microseconds duration_of(std::int64_t us) {
@@ -255,14 +255,14 @@ std::vector<offered_machine> offered(const std::vector<machine>& machines) {
 result<store::outcome_row> outcome_of(const held_id& which,
                                       store::outcome_row row) {
   switch (row.what) {
-    case store::verb::next:
-    case store::verb::replay:
-    case store::verb::await:
-    case store::verb::done:
-    case store::verb::stop:
-    case store::verb::park:
-    case store::verb::finish:
-    case store::verb::later:
+    case store::write_kind::next:
+    case store::write_kind::replay:
+    case store::write_kind::await:
+    case store::write_kind::done:
+    case store::write_kind::stop:
+    case store::write_kind::park:
+    case store::write_kind::finish:
+    case store::write_kind::later:
       break;
     default: // the rest is the engine's alone
       return error{errc::codec,

@@ -15,9 +15,9 @@
 
 /// \file
 /// What an engine's node and a worker without a database say to each other, and how it
-/// travels: fields, each a tag, a length and a value. The tag is the field's place in its
-/// struct's GD_FIELDS, so new ones are appended and none is taken out. Fields that a reader
-/// does not know are skipped, what is empty or zero is left out.
+/// travels: fields, each a tag, a length and a value. The tag is the field's position in
+/// its struct's GD_FIELDS, so new ones are appended and none is taken out. Fields that a
+/// reader does not know are skipped, what is empty or zero is left out.
 namespace gd::link {
 
 /// Grows when a message no longer means what it did.
@@ -35,12 +35,12 @@ enum class kind : std::uint8_t {
   work,  ///< engine to worker
   outcome,
   crashed,
-  returned,
+  released,
   over,
   lost, ///< engine to worker
   leaving,
-  closing, ///< engine to worker
-  settled, ///< engine to worker
+  closing,   ///< engine to worker
+  completed, ///< engine to worker
 };
 
 /// A message as it travels.
@@ -62,13 +62,13 @@ struct held_id {
 
 /// Of a message that belongs to one joining: which, and the how manyth it is in its
 /// direction, so that one that has got lost, or comes twice, is noticed.
-struct place {
+struct position {
   std::uint64_t epoch = 0;
   std::uint64_t nr = 0;
 };
 
 /// What is said of one execution.
-struct about : place {
+struct about : position {
   std::int64_t id = 0;
   std::string token{};
 
@@ -111,12 +111,12 @@ struct joined {
   std::string node{};
   std::int64_t ping_us = 0;    ///< a credit comes at least so often
   std::int64_t silence_us = 0; ///< who has said nothing for so long is gone
-  std::vector<held_id> stand{};
+  std::vector<held_id> resumed{};
   /// Of the worker's machines, those that the engine has, too.
   std::vector<offered_machine> machines{};
   struct limits limits {}; ///< the engine's
 
-  GD_FIELDS(epoch, node, ping_us, silence_us, stand, machines, limits);
+  GD_FIELDS(epoch, node, ping_us, silence_us, resumed, machines, limits);
 };
 
 struct denied {
@@ -128,7 +128,7 @@ struct denied {
 };
 
 /// Asking for work is the sign of life.
-struct credit : place {
+struct credit : position {
   static constexpr kind type = kind::credit;
   std::uint64_t number = 0; ///< the credit's
   /// The number of the last work that has come: what was sent since is to be subtracted.
@@ -141,7 +141,7 @@ struct credit : place {
 
 /// Answers each credit: so that a worker knows, too, who is there, and how long leases
 /// are in force that nothing else tells of.
-struct heard : place {
+struct heard : position {
   static constexpr kind type = kind::heard;
   std::uint64_t echo = 0;   ///< the number of the last credit
   std::int64_t left_us = 0; ///< of all leases that the worker holds, at least
@@ -198,8 +198,8 @@ struct crashed : about {
 };
 
 /// The step has not begun, and will not.
-struct returned : about {
-  static constexpr kind type = kind::returned;
+struct released : about {
+  static constexpr kind type = kind::released;
   GD_FIELDS(epoch, nr, id, token);
 };
 
@@ -215,12 +215,12 @@ struct lost : about {
   GD_FIELDS(epoch, nr, id, token);
 };
 
-struct leaving : place {
+struct leaving : position {
   static constexpr kind type = kind::leaving;
   GD_FIELDS(epoch, nr);
 };
 
-struct closing : place {
+struct closing : position {
   static constexpr kind type = kind::closing;
   std::string why{};
   GD_FIELDS(epoch, nr, why);
@@ -236,8 +236,8 @@ enum class verdict : std::uint8_t {
 };
 
 /// What has become of an outcome.
-struct settled : about {
-  static constexpr kind type = kind::settled;
+struct completed : about {
+  static constexpr kind type = kind::completed;
   link::verdict what = link::verdict::applied;
   std::int32_t tries = 0; ///< the outcome's
   std::uint8_t code = 0;  ///< an `errc`: why it was refused

@@ -96,12 +96,12 @@ void link_host::join(const link::join& x, std::uint64_t epoch,
     auto next = std::next(i);
     if (std::binary_search(named.begin(), named.end(), i->first)) {
       resume(i->first, i->second);
-      answer.stand.push_back(i->first);
+      answer.resumed.push_back(i->first);
     } else {
       auto& one = i->second;
       if (one.now != state::reported)
         end(i, "the worker does not know of it any more", false);
-      else { // settled for nobody
+      else { // completed for nobody
         one.forgotten = true;
         if (!std::exchange(one.over, true))
           tell(i->first, one, report::what::over);
@@ -128,7 +128,7 @@ void link_host::fail(const std::string& why) {
   channel_.end();
   why_ = why;
   for (auto& [which, one] : held_)
-    if (one.now != state::settled && !std::exchange(one.suspended, true)
+    if (one.now != state::completed && !std::exchange(one.suspended, true)
         && one.now == state::running)
       tell(which, one, report::what::suspended, why);
 }
@@ -186,9 +186,9 @@ void link_host::receive(const link::packet& x, clock::time_point now) {
     case link::kind::crashed:
       return read<link::crashed>(
         x, [this](auto message) { on_crashed(std::move(message)); });
-    case link::kind::returned:
-      return read<link::returned>(
-        x, [this](auto message) { on_returned(message); });
+    case link::kind::released:
+      return read<link::released>(
+        x, [this](auto message) { on_released(message); });
     case link::kind::over:
       return read<link::over>(x, [this](auto message) { on_over(message); });
     case link::kind::leaving:
@@ -242,7 +242,7 @@ void link_host::on_outcome(link::outcome x, bool is_new) {
     y.queue = x.queue;
   } else {
     auto& one = found->second;
-    if (one.now == state::settled && is_new) // it has not heard so
+    if (one.now == state::completed && is_new) // it has not heard so
       return say_again(which, one, x.tries);
     // Told before; or another is on its way. If it has not heard that the last was
     // refused, it sends that again.
@@ -262,7 +262,7 @@ void link_host::on_outcome(link::outcome x, bool is_new) {
 
 void link_host::say_again(const key& which, const entry& of,
                           std::int32_t tries) {
-  link::settled x;
+  link::completed x;
   x.what = of.fate;
   x.tries = tries;
   channel_.say_of(which, std::move(x));
@@ -279,11 +279,11 @@ void link_host::on_crashed(link::crashed x) {
   held_.erase(found);
 }
 
-void link_host::on_returned(const link::returned& x) {
+void link_host::on_released(const link::released& x) {
   auto found = held_.find(x.which());
   if (found == held_.end() || found->second.now != state::running)
     return;
-  tell(found->first, found->second, report::what::returned);
+  tell(found->first, found->second, report::what::released);
   held_.erase(found);
 }
 
@@ -292,7 +292,7 @@ void link_host::on_over(const link::over& x) {
   if (found == held_.end() || std::exchange(found->second.over, true))
     return;
   tell(found->first, found->second, report::what::over);
-  if (found->second.now == state::settled)
+  if (found->second.now == state::completed)
     held_.erase(found);
 }
 
@@ -327,9 +327,9 @@ bool link_host::takes(const std::string& queue, const std::string& fsm,
 void link_host::hand_out(const std::string& queue, std::uint64_t tag,
                          const key& which, store::picked_row row,
                          clock::time_point until, clock::time_point now) {
-  auto [place, added] = held_.try_emplace(which);
+  auto [position, added] = held_.try_emplace(which);
   ensure(added, "an execution is handed out once");
-  auto& one = place->second;
+  auto& one = position->second;
   one.queue = queue;
   one.tag = tag;
   one.since = now;
@@ -347,8 +347,8 @@ void link_host::hand_out(const std::string& queue, std::uint64_t tag,
   channel_.say_of(which, std::move(x));
 }
 
-bool link_host::settle(link::settled answer, std::uint64_t tag,
-                       clock::time_point until, clock::time_point now) {
+bool link_host::complete(link::completed answer, std::uint64_t tag,
+                         clock::time_point until, clock::time_point now) {
   auto found = held_.find(answer.which());
   bool goes_on = !answer.next_token.empty() && found != held_.end() && joined()
                  && !parting_;
@@ -366,7 +366,7 @@ bool link_host::settle(link::settled answer, std::uint64_t tag,
       else if (one.suspended)
         tell(answer.which(), one, report::what::suspended, why_);
     } else {
-      one.now = state::settled;
+      one.now = state::completed;
       one.fate = answer.what;
       proven_ = proven_ || answer.what == link::verdict::applied;
       if (goes_on) {

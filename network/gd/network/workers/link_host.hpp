@@ -91,8 +91,8 @@ public:
 
   /// What has become of an outcome. With a next token, `tag` and `until` are those of
   /// what is to go on; returns whether it does, with the worker.
-  bool settle(link::settled answer, std::uint64_t tag, clock::time_point until,
-              clock::time_point now);
+  bool complete(link::completed answer, std::uint64_t tag,
+                clock::time_point until, clock::time_point now);
 
   /// Another has the lease.
   void lose(const key& which);
@@ -146,8 +146,8 @@ public:
 private:
   enum class state : std::uint8_t {
     running,
-    reported, ///< its outcome is with the owner
-    settled,  ///< its function has not returned
+    reported,  ///< its outcome is with the owner
+    completed, ///< its function has not returned
   };
 
   struct entry {
@@ -160,7 +160,7 @@ private:
     std::int32_t tries = 0;
     bool over = false;
     bool forgotten = false;                      ///< by the worker
-    link::verdict fate = link::verdict::applied; ///< of one that is settled
+    link::verdict fate = link::verdict::applied; ///< of one that is completed
   };
   using entries = std::map<key, entry>;
 
@@ -189,7 +189,7 @@ private:
   void on_outcome(link::outcome x, bool is_new);
   void read_outcome(const link::packet& packet);
   void on_crashed(link::crashed x);
-  void on_returned(const link::returned& x);
+  void on_released(const link::released& x);
   void on_over(const link::over& x);
 
   std::string incarnation_;

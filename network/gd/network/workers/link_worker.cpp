@@ -72,9 +72,9 @@ void link_worker::receive(const link::packet& x, clock::time_point now) {
     case link::kind::work:
       return read<link::work>(
         x, [this](auto message) { on_work(std::move(message)); });
-    case link::kind::settled:
-      return read<link::settled>(
-        x, [this](auto message) { on_settled(std::move(message)); });
+    case link::kind::completed:
+      return read<link::completed>(
+        x, [this](auto message) { on_completed(std::move(message)); });
     case link::kind::heard:
       return read<link::heard>(x, [this](auto message) { on_heard(message); });
     case link::kind::lost:
@@ -104,25 +104,25 @@ void link_worker::on_joined(link::joined x, clock::time_point now) {
                    std::chrono::microseconds{1'000});
   silence_ = std::max(link::duration_of(engine_.silence_us),
                       std::chrono::microseconds{2'000});
-  std::sort(engine_.stand.begin(), engine_.stand.end());
+  std::sort(engine_.resumed.begin(), engine_.resumed.end());
   for (auto i = held_.begin(); i != held_.end();) {
     auto& [which, one] = *i;
-    one.stands = std::binary_search(engine_.stand.begin(), engine_.stand.end(),
-                                    which);
+    one.resumed = std::binary_search(engine_.resumed.begin(),
+                                     engine_.resumed.end(), which);
     if (one.now == state::reported) {
       one.outcome.resent = true;
       send_outcome(one);
-    } else if (one.now == state::running && !one.stands) {
+    } else if (one.now == state::running && !one.resumed) {
       // Nobody extends its lease: what has begun has what is left of it.
-      orders_.push_back({order::verb::give_back, which, one.queue});
+      orders_.push_back({order::action::release, which, one.queue});
     } else if (one.now == state::dead
-               || (one.now == state::settled && !one.stands)) {
-      if (one.stands && one.last_word.type != 0) {
+               || (one.now == state::completed && !one.resumed)) {
+      if (one.resumed && one.last_word.type != 0) {
         auto word = std::move(one.last_word);
         if (word.type == static_cast<std::int32_t>(link::kind::crashed))
           channel_.say_of(which, *link::unpack<link::crashed>(word));
         else
-          channel_.say_of(which, link::returned{});
+          channel_.say_of(which, link::released{});
       }
       forget(i++);
       continue;
@@ -149,7 +149,7 @@ void link_worker::leave() {
 void link_worker::order_all_back() {
   for (const auto& [which, one] : held_)
     if (one.now == state::running)
-      orders_.push_back({order::verb::give_back, which, one.queue});
+      orders_.push_back({order::action::release, which, one.queue});
 }
 
 // -- what the engine says ---------------------------------------------------------
@@ -163,16 +163,16 @@ void link_worker::on_work(link::work x) {
     return fail("the engine has sent what is held already");
   auto known = unfinished_.find(x.queue);
   if (known == unfinished_.end() || phase_ == phase::parting)
-    return channel_.say_of(which, link::returned{});
+    return channel_.say_of(which, link::released{});
   auto& one = held_[which];
   one.queue = x.queue;
   one.until = sent_at(x.echo) + link::duration_of(x.left_us);
   ++known->second;
   set_bytes(one, link::size_of(x.row));
-  orders_.push_back({order::verb::begin, which, x.queue, std::move(x)});
+  orders_.push_back({order::action::begin, which, x.queue, std::move(x)});
 }
 
-void link_worker::on_settled(link::settled x) {
+void link_worker::on_completed(link::completed x) {
   auto which = x.which();
   auto found = held_.find(which);
   if (found == held_.end() || found->second.now != state::reported
@@ -186,7 +186,7 @@ void link_worker::on_settled(link::settled x) {
   key goes_on{which.id, x.next_token};
   if (!x.next_token.empty() && held_.contains(goes_on))
     return fail("the engine goes on with what is held already");
-  order next{order::verb::settle, which, one.queue};
+  order next{order::action::complete, which, one.queue};
   if (x.what == link::verdict::refused || x.what == link::verdict::collided) {
     one.now = state::running; // the handler's turn
     ++one.outcome.tries;
@@ -196,7 +196,7 @@ void link_worker::on_settled(link::settled x) {
     orders_.push_back(std::move(next));
     return;
   }
-  one.now = state::settled;
+  one.now = state::completed;
   set_bytes(one, 0);
   next.written = std::move(one.outcome.row);
   if (!x.next_token.empty()) {
@@ -220,7 +220,7 @@ void link_worker::on_settled(link::settled x) {
 void link_worker::on_heard(const link::heard& x) {
   auto until = sent_at(x.echo) + link::duration_of(x.left_us);
   for (auto& [which, one] : held_)
-    if (one.stands)
+    if (one.resumed)
       one.until = std::max(one.until, until);
   while (!sent_.empty() && sent_.front().first < x.echo)
     sent_.pop_front();
@@ -231,9 +231,9 @@ void link_worker::on_lost(const link::lost& x) {
   if (found == held_.end())
     return;
   auto& one = found->second;
-  one.stands = false;
+  one.resumed = false;
   if (one.now == state::running && !std::exchange(one.stopped, true))
-    orders_.push_back({order::verb::stop, x.which(), one.queue});
+    orders_.push_back({order::action::stop, x.which(), one.queue});
 }
 
 /// Of a credit that is echoed; one that is not known is as old as can be.
@@ -282,7 +282,7 @@ void link_worker::function_over(const key& which) {
   if (phase_ == phase::joined || phase_ == phase::parting)
     channel_.say_of(which, link::over{});
   if (found->second.now
-      == state::settled) // unnamed from now on, it is over there, too
+      == state::completed) // unnamed from now on, it is over there, too
     forget(found);
 }
 
@@ -305,20 +305,20 @@ void link_worker::crash(const key& which, std::string why,
   one.last_word = link::pack(x);
 }
 
-void link_worker::give_back(const key& which) {
+void link_worker::release(const key& which) {
   auto found = held_.find(which);
   if (found == held_.end() || found->second.now != state::running)
     return;
   auto& one = found->second;
   if (phase_ == phase::joined || phase_ == phase::parting) {
-    if (one.stands)
-      channel_.say_of(which, link::returned{});
+    if (one.resumed)
+      channel_.say_of(which, link::released{});
     return forget(found);
   }
   one.now = state::dead;
   finished(one);
   set_bytes(one, 0);
-  one.last_word = link::pack(link::returned{});
+  one.last_word = link::pack(link::released{});
 }
 
 void link_worker::forget(entries::iterator which) {
@@ -346,7 +346,7 @@ std::int32_t link_worker::room(const queue& of) const {
   if (phase_ != phase::joined)
     return 0;
   auto used = unfinished_.find(of.name);
-  return std::max(of.slots + of.ahead - used->second, 0);
+  return std::max(of.slots + of.prefetch - used->second, 0);
 }
 
 void link_worker::send_credit(clock::time_point now) {
@@ -376,7 +376,7 @@ bool link_worker::worth_a_credit() const {
     auto granted = granted_.find(one.name);
     auto believed = granted == granted_.end() ? 0 : granted->second;
     auto more = room(one) - believed;
-    any = any || more >= std::max((one.slots + one.ahead) / 4, 1);
+    any = any || more >= std::max((one.slots + one.prefetch) / 4, 1);
   }
   return any || (granted_bytes_ < how_.bytes / 4 && bytes_ < how_.bytes / 2);
 }
@@ -392,7 +392,7 @@ void link_worker::tick(clock::time_point now) {
     auto& [which, one] = *i;
     if (one.now == state::running && !one.stopped && now >= one.until - early) {
       one.stopped = true;
-      orders_.push_back({order::verb::stop, which, one.queue});
+      orders_.push_back({order::action::stop, which, one.queue});
     }
     if (one.now == state::reported && now >= one.again_at
         && (phase_ == phase::joined || phase_ == phase::parting))

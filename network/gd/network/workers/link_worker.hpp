@@ -22,7 +22,7 @@ namespace gd {
 /// machine: no thread, no clock, no connection. Whoever drives it sends what
 /// `take_packets` returns, and does what `take_orders` says.
 ///
-/// An outcome is kept until it is settled, and sent again to whatever engine the worker
+/// An outcome is kept until it is completed, and sent again to whatever engine the worker
 /// joins next, under the same token: that fences it. Whatever gets lost in between, or
 /// comes twice, ends the joining, and the next one begins with a list of what is held.
 class link_worker {
@@ -33,7 +33,7 @@ public:
   struct queue {
     std::string name{};
     std::int32_t slots = 1;
-    std::int32_t ahead = 0; ///< rows that wait for a slot at the most
+    std::int32_t prefetch = 0; ///< rows that wait for a slot at the most
   };
 
   struct settings {
@@ -41,7 +41,7 @@ public:
     std::string node{};
     std::vector<link::offered_machine> machines{};
     std::vector<queue> queues{};
-    /// Of rows without an outcome and of outcomes to be settled, unless one has more.
+    /// Of rows without an outcome and of outcomes to be completed, unless one has more.
     std::int64_t bytes = 16 << 20;
     /// For an answer to `join`.
     clock::duration patience{std::chrono::seconds{5}};
@@ -58,18 +58,18 @@ public:
 
   /// What is to be done with an execution.
   struct order {
-    enum class verb : std::uint8_t {
-      begin,     ///< `work` says what
-      give_back, ///< if it has not begun: `give_back` is to be called
-      stop,      ///< its lease ends soon, or is another's
-      settle,    ///< `answer` says what has become of its outcome
+    enum class action : std::uint8_t {
+      begin,    ///< `work` says what
+      release,  ///< if it has not begun: `release` is to be called
+      stop,     ///< its lease ends soon, or is another's
+      complete, ///< `answer` says what has become of its outcome
     };
-    verb what = verb::begin;
+    action what = action::begin;
     key which{};
     std::string queue{};
     link::work work{};
-    link::settled answer{};
-    /// What the outcome was that is settled.
+    link::completed answer{};
+    /// What the outcome was that is completed.
     store::outcome_row written{};
   };
 
@@ -95,7 +95,7 @@ public:
               bool over);
   void function_over(const key& which);
   void crash(const key& which, std::string why, std::chrono::microseconds took);
-  void give_back(const key& which);
+  void release(const key& which);
 
   // -- driving ------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ public:
   }
   /// All is done that was to be done before leaving, and the engine has heard of it, if
   /// there is one.
-  bool left() const noexcept {
+  bool has_left() const noexcept {
     return leaving_ && (phase_ == phase::alone || heard_of_leaving_)
            && std::all_of(held_.begin(), held_.end(), [](const auto& x) {
                 return x.second.now == state::dead;
@@ -148,9 +148,9 @@ public:
 
 private:
   enum class state : std::uint8_t {
-    running,  ///< or to be begun
-    reported, ///< its outcome is to be settled
-    settled,  ///< its function has not returned
+    running,   ///< or to be begun
+    reported,  ///< its outcome is to be completed
+    completed, ///< its function has not returned
     dead, ///< to be told as crashed or returned as soon as the engine hears it
   };
 
@@ -162,7 +162,7 @@ private:
     bool stopped = false;
     bool over = false;
     /// The engine has it in its list, too.
-    bool stands = true;
+    bool resumed = true;
     link::outcome outcome{};
     /// max(): it is sent.
     clock::time_point again_at = clock::time_point::max();
@@ -189,7 +189,7 @@ private:
 
   void on_joined(link::joined x, clock::time_point now);
   void on_work(link::work x);
-  void on_settled(link::settled x);
+  void on_completed(link::completed x);
   void on_heard(const link::heard& x);
   void on_lost(const link::lost& x);
 

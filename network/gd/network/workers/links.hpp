@@ -2,7 +2,7 @@
 
 #include <gd/actors/node/node.hpp>
 #include <gd/actors/node/self.hpp>
-#include <gd/network/workers/link_desk.hpp>
+#include <gd/network/workers/worker_hub.hpp>
 
 #include <caf/event_based_actor.hpp>
 
@@ -12,12 +12,12 @@
 
 namespace gd::actors {
 
-/// Speaks to the workers of an engine's node, for its `link_desk`: what they say comes in
-/// by the published gateway. Nobody else's actor is known to them.
+/// Speaks to the workers of an engine's node, for its `worker_hub`: what they say comes
+/// in by the published gateway. Nobody else's actor is known to them.
 class links_actor : public caf::event_based_actor {
 public:
   links_actor(caf::actor_config& cfg, node_ptr home,
-              std::shared_ptr<link_desk> desk);
+              std::shared_ptr<worker_hub> hub);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -26,20 +26,20 @@ public:
   }
 
 private:
-  using clock = link_desk::clock;
+  using clock = worker_hub::clock;
 
   void receive(link_arrived& x);
   bool has_many(const caf::node_id& which) const;
-  void down(link_desk::peer who);
+  void down(worker_hub::connection_id who);
   void drive();
   void send();
 
   node_ptr home_;
-  std::shared_ptr<link_desk> desk_;
+  std::shared_ptr<worker_hub> hub_;
   watcher watcher_;
-  link_desk::peer numbers_ = 0;
-  std::unordered_map<caf::actor_addr, link_desk::peer> known_;
-  std::unordered_map<link_desk::peer, caf::actor> peers_;
+  worker_hub::connection_id numbers_ = 0;
+  std::unordered_map<caf::actor_addr, worker_hub::connection_id> known_;
+  std::unordered_map<worker_hub::connection_id, caf::actor> connections_;
   alarm alarm_;
 };
 

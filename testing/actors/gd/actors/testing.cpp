@@ -295,7 +295,7 @@ public:
   behavior_type make_behavior() override {
     return actors::requests::handled_by<behavior_type>(
       [this](auto, auto& x) { return answer_to(x); },
-      [this](const hint&) { look_at_ends(); },
+      [this](const hint&) { look_up_ends(); },
       [this](tick x) {
       if (auto found = waits_.extract(x.generation); !found.empty())
         found.mapped().to.deliver(
@@ -343,7 +343,7 @@ private:
   }
 
   /// A simulation deletes nothing: they are all there.
-  void look_at_ends() {
+  void look_up_ends() {
     for (auto i = waits_.begin(); i != waits_.end();) {
       auto end = end_of(*to_->look_up({.id = i->second.id}));
       if (!end) {

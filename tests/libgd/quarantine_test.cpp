@@ -1,8 +1,8 @@
 // How many suspects a process begins at once, and who runs alone.
 
-#define CAF_SUITE isolation
+#define CAF_SUITE quarantine
 
-#include <gd/engine/queue/isolation.hpp>
+#include <gd/engine/queue/quarantine.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -11,17 +11,17 @@
 #include <utility>
 #include <vector>
 
-namespace isolation_suite {
+namespace quarantine_suite {
 
 using namespace std::literals;
 
 namespace {
 
 using numbers = std::vector<std::int32_t>;
-using clock_type = gd::isolation::clock;
+using clock_type = gd::quarantine::clock;
 
 struct fixture {
-  gd::isolation here;
+  gd::quarantine here;
   clock_type::time_point now{1h};
   std::vector<std::string> told;
   std::int64_t ids = 0;
@@ -33,30 +33,30 @@ struct fixture {
   /// Takes so many, each with so many crashes, and begins with them.
   std::vector<std::int64_t> take(const std::string& queue, int count,
                                  std::int32_t crashes = 2) {
-    CAF_REQUIRE(here.look(queue, now));
-    std::vector<gd::isolation::taken> rows;
+    CAF_REQUIRE(here.begin_pick(queue, now));
+    std::vector<gd::quarantine::taken> rows;
     std::vector<std::int64_t> out;
     for (int i = 0; i < count; ++i) {
       rows.push_back({++ids, crashes});
       out.push_back(ids);
     }
-    here.looked(queue, rows, now);
+    here.picked(queue, rows, now);
     for (auto id : out)
       here.began(id, now);
     return out;
   }
 
   numbers most(const std::string& queue = "a") {
-    auto x = here.look(queue, now);
+    auto x = here.begin_pick(queue, now);
     if (x)
-      here.looked(queue, {}, now);
+      here.picked(queue, {}, now);
     return x.value_or(numbers{});
   }
 };
 
 } // namespace
 
-CAF_TEST_FIXTURE_SCOPE(isolation_tests, fixture)
+CAF_TEST_FIXTURE_SCOPE(quarantine_tests, fixture)
 
 CAF_TEST(of suspects an eighth of the slots begins at once and of others less) {
   enter("a", 500);
@@ -69,8 +69,8 @@ CAF_TEST(of suspects an eighth of the slots begins at once and of others less) {
 CAF_TEST(a process with few slots tries suspects one by one) {
   enter("a", 8);
   CAF_CHECK_EQUAL(most(), numbers{1});
-  gd::isolation nobody;
-  CAF_CHECK(nobody.look("a", now) == numbers{1});
+  gd::quarantine nobody;
+  CAF_CHECK(nobody.begin_pick("a", now) == numbers{1});
 }
 
 CAF_TEST(each suspect that ends well doubles the number) {
@@ -103,14 +103,14 @@ CAF_TEST(a suspect that has run for a heartbeat makes room and doubles the numbe
 CAF_TEST(one queue looks at a time and nobody while a suspect has a trial) {
   enter("a", 8);
   enter("b", 0);
-  CAF_REQUIRE(here.look("a", now));
-  CAF_CHECK(!here.look("b", now));
+  CAF_REQUIRE(here.begin_pick("a", now));
+  CAF_CHECK(!here.begin_pick("b", now));
   CAF_CHECK(!here.held());
-  auto on_trial = here.looked("a", {{1, 2}}, now);
+  auto on_trial = here.picked("a", {{1, 2}}, now);
   CAF_CHECK_EQUAL(on_trial.value(), 0u);
   CAF_CHECK(here.held());
   CAF_CHECK_EQUAL(told, (std::vector{"a"s, "b"s}));
-  CAF_CHECK(!here.look("b", now));
+  CAF_CHECK(!here.begin_pick("b", now));
   here.ended(1, true);
   here.end_trial();
   CAF_CHECK(!here.held());
@@ -120,12 +120,12 @@ CAF_TEST(one queue looks at a time and nobody while a suspect has a trial) {
 CAF_TEST(who is to wait for the look of another queue is told when it is over) {
   enter("a", 8);
   enter("b", 8);
-  CAF_REQUIRE(here.look("a", now));
-  here.looked("a", {}, now);
+  CAF_REQUIRE(here.begin_pick("a", now));
+  here.picked("a", {}, now);
   CAF_CHECK(told.empty());
-  CAF_REQUIRE(here.look("a", now));
-  CAF_CHECK(!here.look("b", now));
-  here.looked("a", {}, now);
+  CAF_REQUIRE(here.begin_pick("a", now));
+  CAF_CHECK(!here.begin_pick("b", now));
+  here.picked("a", {}, now);
   CAF_CHECK_EQUAL(told, (std::vector{"a"s, "b"s}));
 }
 
@@ -151,8 +151,8 @@ CAF_TEST(a trial begins when all queues are at rest and after a heartbeat at the
   enter("a", 4);
   enter("b", 4);
   CAF_CHECK(here.begins_at() == clock_type::time_point::max());
-  CAF_REQUIRE(here.look("a", now));
-  here.looked("a", {{1, 3}}, now);
+  CAF_REQUIRE(here.begin_pick("a", now));
+  here.picked("a", {{1, 3}}, now);
   CAF_CHECK(here.begins_at() == now + 20s);
   here.rests("a", clock_type::time_point::min());
   CAF_CHECK(here.begins_at() == now + 20s);
@@ -168,16 +168,16 @@ CAF_TEST(a queue that goes takes its suspects and its trial along) {
   enter("b", 64);
   take("a", 5);
   CAF_CHECK_EQUAL(most("b"), (numbers{11, 0, 1}));
-  CAF_REQUIRE(here.look("a", now));
+  CAF_REQUIRE(here.begin_pick("a", now));
   here.leave("a");
   CAF_CHECK_EQUAL(most("b"), (numbers{8, 1}));
   enter("a", 8);
-  CAF_REQUIRE(here.look("a", now));
-  here.looked("a", {{100, 9}}, now);
+  CAF_REQUIRE(here.begin_pick("a", now));
+  here.picked("a", {{100, 9}}, now);
   here.leave("a");
   CAF_CHECK(!here.held());
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
 
-} // namespace isolation_suite
+} // namespace quarantine_suite

@@ -1,4 +1,4 @@
-#include <gd/network/workers/crew.hpp>
+#include <gd/network/workers/executor.hpp>
 
 #include <gd/actors/queue/step.hpp>
 
@@ -12,7 +12,7 @@ namespace gd::actors {
 namespace {
 
 using state = step_table::state;
-using kind = crew_event::kind;
+using kind = executor_event::kind;
 
 link_worker::key key_of(const lease& x) {
   return {x.id, x.token};
@@ -20,19 +20,19 @@ link_worker::key key_of(const lease& x) {
 
 } // namespace
 
-crew_actor::crew_actor(caf::actor_config& cfg, node_ptr home,
-                       queue_config queue, caf::actor link)
+executor_actor::executor_actor(caf::actor_config& cfg, node_ptr home,
+                               queue_config queue, caf::actor link)
   : stepper_actor(cfg, std::move(home), std::move(queue)),
     link_(std::move(link)) {
   // nop
 }
 
-caf::behavior crew_actor::make_behavior() {
+caf::behavior executor_actor::make_behavior() {
   watcher_.install(this);
   open();
   drive();
   return {
-    [this](crew_orders& x) {
+    [this](executor_orders& x) {
     obey(*x.all);
     start_steps();
     drive();
@@ -50,16 +50,16 @@ caf::behavior crew_actor::make_behavior() {
     };
 }
 
-void crew_actor::on_exit() {
+void executor_actor::on_exit() {
   end_steps();
   begun_ = {};
-  ahead_.clear();
+  prefetched_.clear();
   link_ = nullptr;
 }
 
 // -- driving --------------------------------------------------------------------
 
-void crew_actor::drive() {
+void executor_actor::drive() {
   do {
     collect_ended();
     expire_limits();
@@ -68,54 +68,54 @@ void crew_actor::drive() {
   arm();
 }
 
-void crew_actor::arm() {
+void executor_actor::arm() {
   alarm_.set(this, begun_.due());
 }
 
-void crew_actor::tell(kind what, key which) {
+void executor_actor::tell(kind what, key which) {
   news_.push_back({.what = what, .which = std::move(which)});
 }
 
-void crew_actor::send() {
+void executor_actor::send() {
   if (!news_.empty())
-    anon(link_, crew_news{std::make_shared<std::vector<crew_event>>(
+    anon(link_, executor_news{std::make_shared<std::vector<executor_event>>(
                   std::exchange(news_, {}))});
 }
 
 // -- orders ---------------------------------------------------------------------
 
-void crew_actor::obey(std::vector<crew_order>& orders) {
-  using verb = link_worker::order::verb;
+void executor_actor::obey(std::vector<executor_order>& orders) {
+  using action = link_worker::order::action;
   std::vector<key> back;
   for (auto& x : orders)
     switch (x.what.what) {
-      case verb::begin:
-        ahead_.push_back(std::move(x.row));
+      case action::begin:
+        prefetched_.push_back(std::move(x.row));
         break;
-      case verb::give_back:
+      case action::release:
         back.push_back(std::move(x.what.which));
         break;
-      case verb::stop:
+      case action::stop:
         stop(x.what.which);
         break;
-      case verb::settle:
-        settle(x.what);
+      case action::complete:
+        complete(x.what);
     }
   if (!back.empty())
-    give_back(back);
+    release(back);
 }
 
 /// What has not begun, of these.
-void crew_actor::give_back(const std::vector<key>& which) {
+void executor_actor::release(const std::vector<key>& which) {
   auto is_asked = [&which](const held_row_ptr& x) {
     return std::find(which.begin(), which.end(), key_of(*x->under()))
            != which.end();
   };
   auto return_it = [this](const held_row_ptr& x) {
     x->under()->decide(decider::release);
-    tell(kind::returned, key_of(*x->under()));
+    tell(kind::released, key_of(*x->under()));
   };
-  std::erase_if(ahead_, [&](const auto& x) {
+  std::erase_if(prefetched_, [&](const auto& x) {
     if (!is_asked(x))
       return false;
     return_it(x);
@@ -136,10 +136,10 @@ void crew_actor::give_back(const std::vector<key>& which) {
 }
 
 /// Its lease ends, or is another's already.
-void crew_actor::stop(const key& which) {
+void executor_actor::stop(const key& which) {
   auto found = tags_.find(which);
   if (found == tags_.end()) {
-    give_back({which});
+    release({which});
     return;
   }
   const auto& under = begun_.find(found->second)->under;
@@ -149,7 +149,7 @@ void crew_actor::stop(const key& which) {
   stop_steps(system(), {under});
 }
 
-void crew_actor::settle(link_worker::order& x) {
+void executor_actor::complete(link_worker::order& x) {
   auto tag = tags_.find(x.which);
   auto* found = tag != tags_.end() ? begun_.find(tag->second) : nullptr;
   if (found == nullptr || found->now() != state::reported)
@@ -177,24 +177,24 @@ void crew_actor::settle(link_worker::order& x) {
                                          ran.failed(), ran.took()});
   }
   if (!answer.next_token.empty())
-    ahead_.push_front(std::make_shared<held_row>(
+    prefetched_.push_front(std::make_shared<held_row>(
       ran.held().after(std::move(x.written.step), std::move(x.written.state),
                        std::move(answer.next_token), std::move(answer.inbox))));
-  settle(*found);
+  complete(*found);
 }
 
 // -- steps ----------------------------------------------------------------------
 
-void crew_actor::know(std::uint64_t tag, const held_row& what) {
+void executor_actor::know(std::uint64_t tag, const held_row& what) {
   auto which = key_of(*what.under());
   tags_[which] = tag;
   by_tag_[tag] = {std::move(which)};
 }
 
-void crew_actor::start_steps() {
+void executor_actor::start_steps() {
   std::vector<step_queue::job> plain;
-  for (; !ahead_.empty(); ahead_.pop_front()) {
-    auto& next = ahead_.front();
+  for (; !prefetched_.empty(); prefetched_.pop_front()) {
+    auto& next = prefetched_.front();
     const auto* defined = next->step();
     if (defined == nullptr || is_plain(*defined)) {
       auto tag = begun_.draw_tag();
@@ -212,21 +212,21 @@ void crew_actor::start_steps() {
   steps_->put(std::move(plain));
 }
 
-void crew_actor::free_slot() {
+void executor_actor::free_slot() {
   steps_->free_slot();
   start_steps();
   drive();
 }
 
-void crew_actor::add_outcome(entry& x, outcome_ptr outcome, gd::run after) {
+void executor_actor::add_outcome(entry& x, outcome_ptr outcome, gd::run after) {
   if (after.failed())
     home_->tell(after.failure_told(*outcome));
   auto of = after.held().which();
   auto told = after.told();
   steps_->written(outcome->bytes()); // the link bounds what it keeps
-  // A deputy's comes before the function's end, and an asynchronous step is over when
-  // its actor is.
-  bool over = !x.deputy && !x.asynchronous();
+  // A handler actor's comes before the function's end, and an asynchronous step is over
+  // when its actor is.
+  bool over = !x.handler_actor && !x.asynchronous();
   auto& as = by_tag_.at(x.tag);
   as.over = as.over || over;
   news_.push_back({.what = kind::outcome,
@@ -246,7 +246,8 @@ void crew_actor::add_outcome(entry& x, outcome_ptr outcome, gd::run after) {
   begun_.report(x, false);
 }
 
-void crew_actor::crash(entry& x, const gd::run& what, const std::string& why) {
+void executor_actor::crash(entry& x, const gd::run& what,
+                           const std::string& why) {
   home_->tell(events::step_crashed{what.held().which(), why, what.took()});
   auto& as = by_tag_.at(x.tag);
   as.over = true;
@@ -254,24 +255,24 @@ void crew_actor::crash(entry& x, const gd::run& what, const std::string& why) {
                    .which = as.which,
                    .why = why,
                    .took = what.took()});
-  settle(x);
+  complete(x);
 }
 
-void crew_actor::skip(entry& x) {
+void executor_actor::skip(entry& x) {
   auto& as = by_tag_.at(x.tag);
   as.over = true;
-  tell(kind::returned, as.which);
-  settle(x);
+  tell(kind::released, as.which);
+  complete(x);
 }
 
-void crew_actor::settle(entry& x) {
-  begun_.settle(x);
-  if (x.deputy)
-    anon(x.deputy, step_settled{});
+void executor_actor::complete(entry& x) {
+  begun_.complete(x);
+  if (x.handler_actor)
+    anon(x.handler_actor, step_completed{});
   forget_if_over(x);
 }
 
-void crew_actor::forget_if_over(entry& x) {
+void executor_actor::forget_if_over(entry& x) {
   auto& as = by_tag_.at(x.tag);
   if (!x.actor() && !std::exchange(as.over, true))
     tell(kind::over, as.which);

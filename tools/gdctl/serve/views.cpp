@@ -1,4 +1,4 @@
-#include "serve/looks.hpp"
+#include "serve/views.hpp"
 
 #include "common.hpp"
 #include "filter.hpp"

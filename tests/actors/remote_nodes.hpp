@@ -173,19 +173,19 @@ inline bool show_port_secret(const plain_socket& to) {
 }
 
 /// A node of CAF in a process of its own that has found the gateway at a place.
-struct peer : talking_process {
-  peer() : talking_process({GD_REMOTE_PEER}) {
+struct remote_node : talking_process {
+  remote_node() : talking_process({GD_REMOTE_NODE}) {
     // nop
   }
 
-  explicit peer(const std::string& place) : peer() {
-    auto found = connect(place);
+  explicit remote_node(const std::string& endpoint) : remote_node() {
+    auto found = connect(endpoint);
     if (found != "ok")
       throw std::runtime_error(found);
   }
 
-  std::string connect(const std::string& place) {
-    return ask("connect " + place);
+  std::string connect(const std::string& endpoint) {
+    return ask("connect " + endpoint);
   }
 };
 

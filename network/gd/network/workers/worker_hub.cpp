@@ -1,4 +1,4 @@
-#include <gd/network/workers/link_desk.hpp>
+#include <gd/network/workers/worker_hub.hpp>
 
 #include <algorithm>
 
@@ -55,12 +55,12 @@ elsewhere::report report_of(link_host::report x, std::string from) {
 
 } // namespace
 
-void link_desk::enter(const std::string& queue, std::function<void()> tell) {
+void worker_hub::enter(const std::string& queue, std::function<void()> tell) {
   std::lock_guard guard{mutex_};
   queues_[queue] = {.tell = std::move(tell)};
 }
 
-void link_desk::leave(const std::string& queue) {
+void worker_hub::leave(const std::string& queue) {
   std::lock_guard guard{mutex_};
   queues_.erase(queue);
   for (auto& [name, x] : links_)
@@ -68,7 +68,7 @@ void link_desk::leave(const std::string& queue) {
   pass_on_all();
 }
 
-std::int32_t link_desk::room(const std::string& queue) const {
+std::int32_t worker_hub::room(const std::string& queue) const {
   std::lock_guard guard{mutex_};
   std::int32_t n = 0;
   for (const auto& [name, x] : links_)
@@ -76,7 +76,7 @@ std::int32_t link_desk::room(const std::string& queue) const {
   return n;
 }
 
-bool link_desk::idle(const std::string& queue) const {
+bool worker_hub::idle(const std::string& queue) const {
   std::lock_guard guard{mutex_};
   return std::any_of(links_.begin(), links_.end(), [&queue](const auto& x) {
     return x.second.host.proven() && x.second.host.holds() == 0
@@ -85,9 +85,9 @@ bool link_desk::idle(const std::string& queue) const {
 }
 
 std::optional<std::string>
-link_desk::hand_out(const std::string& queue, std::uint64_t tag,
-                    const held_row& what, std::chrono::milliseconds lease,
-                    bool alone, clock::time_point now) {
+worker_hub::hand_out(const std::string& queue, std::uint64_t tag,
+                     const held_row& what, std::chrono::milliseconds lease,
+                     bool alone, clock::time_point now) {
   std::lock_guard guard{mutex_};
   const auto& row = what.row();
   links::value_type* best = nullptr;
@@ -111,11 +111,11 @@ link_desk::hand_out(const std::string& queue, std::uint64_t tag,
   return best->first;
 }
 
-bool link_desk::settle(const std::string& to, const turn::flushed& of,
-                       std::int32_t tries, const held_row* next,
-                       std::uint64_t tag, clock::time_point until,
-                       clock::time_point now) {
-  link::settled y;
+bool worker_hub::complete(const std::string& to, const turn::flushed& of,
+                          std::int32_t tries, const held_row* next,
+                          std::uint64_t tag, clock::time_point until,
+                          clock::time_point now) {
+  link::completed y;
   y.id = of.row->id;
   y.token = of.row->token;
   y.what = verdict_of(of.what);
@@ -133,31 +133,33 @@ bool link_desk::settle(const std::string& to, const turn::flushed& of,
     y.next_token = next->under()->token;
     y.inbox = next->row().inbox;
   }
-  return settle(to, std::move(y), tag, until, now);
+  return complete(to, std::move(y), tag, until, now);
 }
 
-void link_desk::refuse(const report& of, bool too_many, clock::time_point now) {
-  link::settled y;
+void worker_hub::refuse(const report& of, bool too_many,
+                        clock::time_point now) {
+  link::completed y;
   y.id = of.id;
   y.token = of.token;
   y.what = too_many ? link::verdict::overloaded : link::verdict::stale;
   y.tries = of.tries;
-  settle(of.from, std::move(y), 0, now, now);
+  complete(of.from, std::move(y), 0, now, now);
 }
 
-bool link_desk::settle(const std::string& to, link::settled answer,
-                       std::uint64_t tag, clock::time_point until,
-                       clock::time_point now) {
+bool worker_hub::complete(const std::string& to, link::completed answer,
+                          std::uint64_t tag, clock::time_point until,
+                          clock::time_point now) {
   std::lock_guard guard{mutex_};
   auto found = links_.find(to);
   if (found == links_.end())
     return false;
-  auto goes_on = found->second.host.settle(std::move(answer), tag, until, now);
+  auto goes_on = found->second.host.complete(std::move(answer), tag, until,
+                                             now);
   pass_on(found->first, found->second);
   return goes_on;
 }
 
-std::vector<link_desk::report> link_desk::collect(const std::string& queue) {
+std::vector<worker_hub::report> worker_hub::collect(const std::string& queue) {
   std::lock_guard guard{mutex_};
   auto found = queues_.find(queue);
   if (found == queues_.end())
@@ -168,7 +170,7 @@ std::vector<link_desk::report> link_desk::collect(const std::string& queue) {
 
 // -- what the heartbeat calls -------------------------------------------------------
 
-void link_desk::lose(const std::vector<lease_ptr>& which) {
+void worker_hub::lose(const std::vector<lease_ptr>& which) {
   if (!any_)
     return;
   std::lock_guard guard{mutex_};
@@ -178,7 +180,7 @@ void link_desk::lose(const std::vector<lease_ptr>& which) {
   pass_on_all();
 }
 
-void link_desk::extended(clock::time_point at, clock::time_point until) {
+void worker_hub::extended(clock::time_point at, clock::time_point until) {
   std::lock_guard guard{mutex_};
   extended_at_ = at;
   extended_until_ = until;
@@ -188,7 +190,7 @@ void link_desk::extended(clock::time_point at, clock::time_point until) {
 
 // -- what the network calls -----------------------------------------------------------
 
-void link_desk::open(std::function<void()> poke) {
+void worker_hub::open(std::function<void()> poke) {
   std::lock_guard guard{mutex_};
   poke_ = std::move(poke);
   poked_ = false;
@@ -199,7 +201,8 @@ void link_desk::open(std::function<void()> poke) {
   pass_on_all();
 }
 
-void link_desk::join(peer from, const link::packet& x, clock::time_point now) {
+void worker_hub::join(connection_id from, const link::packet& x,
+                      clock::time_point now) {
   auto message = link::unpack<link::join>(x);
   std::optional<std::string> why;
   if (!message)
@@ -240,15 +243,15 @@ void link_desk::join(peer from, const link::packet& x, clock::time_point now) {
     tell_queue(queue);
 }
 
-link_desk::link_state* link_desk::find(peer who) {
+worker_hub::link_state* worker_hub::find(connection_id who) {
   auto found = std::find_if(links_.begin(), links_.end(), [who](const auto& x) {
     return x.second.connection == who;
   });
   return found != links_.end() ? &found->second : nullptr;
 }
 
-void link_desk::arrived(peer from, const link::packet& x,
-                        clock::time_point now) {
+void worker_hub::arrived(connection_id from, const link::packet& x,
+                         clock::time_point now) {
   std::lock_guard guard{mutex_};
   if (x.type == static_cast<std::int32_t>(link::kind::join))
     join(from, x, now);
@@ -263,7 +266,7 @@ void link_desk::arrived(peer from, const link::packet& x,
   }
 }
 
-void link_desk::gone(peer who, clock::time_point now) {
+void worker_hub::gone(connection_id who, clock::time_point now) {
   std::lock_guard guard{mutex_};
   if (auto* found = find(who)) {
     found->connection = 0;
@@ -273,7 +276,7 @@ void link_desk::gone(peer who, clock::time_point now) {
   pass_on_all();
 }
 
-void link_desk::close(const std::string& why) {
+void worker_hub::close(const std::string& why) {
   std::lock_guard guard{mutex_};
   closing_ = true;
   closing_why_ = why;
@@ -282,14 +285,14 @@ void link_desk::close(const std::string& why) {
   pass_on_all();
 }
 
-void link_desk::tick(clock::time_point now) {
+void worker_hub::tick(clock::time_point now) {
   std::lock_guard guard{mutex_};
   for (auto& [name, x] : links_)
     x.host.tick(now);
   pass_on_all();
 }
 
-link_desk::clock::time_point link_desk::due() const {
+worker_hub::clock::time_point worker_hub::due() const {
   std::lock_guard guard{mutex_};
   auto at = clock::time_point::max();
   for (const auto& [name, x] : links_)
@@ -297,7 +300,7 @@ link_desk::clock::time_point link_desk::due() const {
   return at;
 }
 
-link_desk::outbox link_desk::take() {
+worker_hub::outgoing worker_hub::take() {
   std::lock_guard guard{mutex_};
   poked_ = false;
   return std::exchange(out_, {});
@@ -305,7 +308,7 @@ link_desk::outbox link_desk::take() {
 
 // -- passing on -----------------------------------------------------------------------
 
-void link_desk::pass_on(const std::string& incarnation, link_state& x) {
+void worker_hub::pass_on(const std::string& incarnation, link_state& x) {
   auto packets = x.host.take_packets();
   if (x.connection != 0)
     for (auto& one : packets)
@@ -333,7 +336,7 @@ void link_desk::pass_on(const std::string& incarnation, link_state& x) {
     poke();
 }
 
-void link_desk::pass_on_all() {
+void worker_hub::pass_on_all() {
   for (auto& [name, x] : links_)
     pass_on(name, x);
   std::erase_if(links_, [](const auto& x) {
@@ -343,13 +346,13 @@ void link_desk::pass_on_all() {
   any_ = !links_.empty();
 }
 
-void link_desk::tell_queue(const std::string& queue) {
+void worker_hub::tell_queue(const std::string& queue) {
   auto& x = queues_[queue];
   if (x.tell && !std::exchange(x.told, true))
     x.tell();
 }
 
-void link_desk::poke() {
+void worker_hub::poke() {
   any_ = !links_.empty();
   if (poke_ && !std::exchange(poked_, true))
     poke_();

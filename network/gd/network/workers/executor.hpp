@@ -16,14 +16,14 @@
 
 namespace gd::actors {
 
-struct crew_order {
+struct executor_order {
   link_worker::order what;
   /// Of work.
   held_row_ptr row{};
 };
 
-struct crew_event {
-  enum class kind : std::uint8_t { outcome, over, crashed, returned };
+struct executor_event {
+  enum class kind : std::uint8_t { outcome, over, crashed, released };
   kind what = kind::outcome;
   link_worker::key which{};
   store::outcome_row row{};
@@ -35,15 +35,15 @@ struct crew_event {
 
 /// Runs a queue's steps for a worker without a database, as a picker does for its own
 /// node; rows come from the link, and outcomes go there.
-class crew_actor final : public stepper_actor {
+class executor_actor final : public stepper_actor {
 public:
-  crew_actor(caf::actor_config& cfg, node_ptr home, queue_config queue,
-             caf::actor link);
+  executor_actor(caf::actor_config& cfg, node_ptr home, queue_config queue,
+                 caf::actor link);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
   const char* name() const override {
-    return "gd.crew";
+    return "gd.executor";
   }
 
 private:
@@ -69,20 +69,20 @@ private:
   }
 
   void start_steps();
-  void obey(std::vector<crew_order>& orders);
-  void settle(link_worker::order& x);
+  void obey(std::vector<executor_order>& orders);
+  void complete(link_worker::order& x);
   void stop(const key& which);
-  void give_back(const std::vector<key>& which);
-  void settle(entry& x);
+  void release(const std::vector<key>& which);
+  void complete(entry& x);
   void know(std::uint64_t tag, const held_row& what);
-  void tell(crew_event::kind what, key which);
+  void tell(executor_event::kind what, key which);
   void send();
 
   caf::actor link_;
-  std::deque<held_row_ptr> ahead_;
+  std::deque<held_row_ptr> prefetched_;
   std::unordered_map<std::uint64_t, known> by_tag_;
   std::map<key, std::uint64_t> tags_;
-  std::vector<crew_event> news_;
+  std::vector<executor_event> news_;
   alarm alarm_;
 };
 

@@ -38,7 +38,7 @@ enum class keys_trusted : std::uint8_t {
 };
 
 /// What has to be known of a request while it is not answered.
-struct errand {
+struct pending_request {
   asked_twice twice = asked_twice::acts;
   std::size_t bytes = 0; ///< about; that it takes while it waits
   /// It waits for something to happen, for so long at the most.
@@ -48,13 +48,13 @@ struct errand {
 /// Of a request: its entry, and its promise.
 inline constexpr std::size_t bytes_beside = 1'024;
 
-errand errand_of(const insert& x, keys_trusted which);
-errand errand_of(const insert_all& x, keys_trusted which);
-errand errand_of(const signal& x, keys_trusted which);
-errand errand_of(const transition& x, keys_trusted which);
+pending_request pending_request_of(const insert& x, keys_trusted which);
+pending_request pending_request_of(const insert_all& x, keys_trusted which);
+pending_request pending_request_of(const signal& x, keys_trusted which);
+pending_request pending_request_of(const transition& x, keys_trusted which);
 template <class Query>
-errand errand_of(const Query& x, keys_trusted) {
-  errand out{asked_twice::reads, bytes_beside + about_bytes(x)};
+pending_request pending_request_of(const Query& x, keys_trusted) {
+  pending_request out{asked_twice::reads, bytes_beside + about_bytes(x)};
   if constexpr (waits_long<Query>)
     out.waits = std::chrono::microseconds{
       // what is refused must not overflow
@@ -63,7 +63,7 @@ errand errand_of(const Query& x, keys_trusted) {
 }
 
 /// How an answer is to be read.
-struct answered_errand {
+struct sent_request {
   asked_twice twice = asked_twice::acts;
   /// It was sent before, and what became of that is unknown.
   bool sent_before = false;
@@ -71,18 +71,18 @@ struct answered_errand {
 
 /// An error, as whoever has asked is to be told: what refuses the second sending says nothing
 /// about the first.
-error corrected(error why, const answered_errand& of);
+error corrected(error why, const sent_request& of);
 
 /// What an answer says that is no error, likewise.
-inline void correct(inserted&, const answered_errand&) {
+inline void correct(inserted&, const sent_request&) {
   // Whose the instance with the key is cannot be told.
 }
-void correct(inserted_all& x, const answered_errand& of);
-inline void correct(signalled& x, const answered_errand& of) {
+void correct(inserted_all& x, const sent_request& of);
+inline void correct(signalled& x, const sent_request& of) {
   x.duplicate = x.duplicate && !of.sent_before; // it may well be its own
 }
 template <class Answer>
-void correct(Answer&, const answered_errand&) {
+void correct(Answer&, const sent_request&) {
   // The others are not sent again, or change nothing.
 }
 
@@ -93,7 +93,7 @@ void correct(Answer&, const answered_errand&) {
 /// answered once. Those that wait for something to happen have as much more patience as
 /// they wait, also for their answer, and do not count as open. A plain state machine with the clock of its driver, which calls `step` after
 /// whatever it has told, and at `due`.
-class outbox {
+class request_queue {
 public:
   using clock = std::chrono::steady_clock;
   using time_point = clock::time_point;
@@ -102,11 +102,12 @@ public:
   struct settings {
     /// How long a request may wait to be sent, and sent again, from its arrival on.
     milliseconds patience{8'000};
-    /// How long its answer may take while the peer lives.
+    /// How long its answer may take while the remote node lives.
     milliseconds answer_within{60'000};
-    /// How long a peer may say nothing until it is asked whether it lives.
+    /// How long a remote node may say nothing until it is asked whether it lives.
     milliseconds ping{1'000};
-    /// A peer that has been asked something, and says nothing for so long, is lost.
+    /// A remote node that has been asked something, and says nothing for so long, is
+    /// lost.
     milliseconds silence{3'000};
     /// Between rounds of attempts; doubled each time, and with jitter.
     milliseconds first_pause{50};
@@ -124,7 +125,7 @@ public:
     std::uint64_t seed = 0;
   };
 
-  explicit outbox(settings how)
+  explicit request_queue(settings how)
     : how_(how), random_(how.seed), address_(how.first_address) {
     // nop
   }
@@ -138,7 +139,7 @@ public:
   // -- what has happened ------------------------------------------------------
 
   /// A request has come; tickets grow. `overloaded`: it is not taken.
-  result<void> add(std::uint64_t ticket, errand what, time_point now);
+  result<void> add(std::uint64_t ticket, pending_request what, time_point now);
 
   /// The attempt has found a gateway. Returns the connection's number.
   std::uint64_t connected(time_point now);
@@ -152,9 +153,9 @@ public:
 
   /// The gateway has answered, with an error if `why` is not null. Nullopt: nobody is to be
   /// told; nobody waits for it, or it is sent again.
-  std::optional<answered_errand> answered(std::uint64_t connection,
-                                          std::uint64_t ticket,
-                                          const error* why, time_point now);
+  std::optional<sent_request> answered(std::uint64_t connection,
+                                       std::uint64_t ticket, const error* why,
+                                       time_point now);
 
   /// The gateway lives.
   void heard(std::uint64_t connection, time_point now);
@@ -169,7 +170,7 @@ public:
     std::optional<error> let_go{};
     /// Which address is to be tried.
     std::optional<std::size_t> connect{};
-    /// Whether the peer is to be asked for a sign of life.
+    /// Whether the remote node is to be asked for a sign of life.
     bool ping = false;
     /// What is to be sent, in this order.
     std::vector<std::uint64_t> send{};
@@ -215,20 +216,20 @@ public:
   }
 
 private:
-  enum class place : std::uint8_t {
+  enum class state : std::uint8_t {
     waits, ///< to be sent
     rests, ///< to wait again in a moment
-    open,  ///< at the peer
+    open,  ///< at the remote node
   };
 
   struct entry {
-    errand what;
+    pending_request what;
     time_point expires;
-    place at = place::waits;
+    state at = state::waits;
     time_point sent{};
     /// It may have happened: what came of an earlier sending is unknown.
     bool sent_before = false;
-    /// It was at the peer.
+    /// It was at the remote node.
     bool was_there = false;
   };
   using entries = std::map<std::uint64_t, entry>;
@@ -237,8 +238,8 @@ private:
   /// How long after an answer that says "not now" a request is sent again.
   static constexpr milliseconds rest{100};
 
-  void wait_again(entries::iterator x, place where, time_point now);
-  /// It is not at the peer any more; `unknown`: that may have done it.
+  void wait_again(entries::iterator x, state where, time_point now);
+  /// It is not at the remote node any more; `unknown`: that may have done it.
   void call_back(entries::iterator x, bool unknown);
   void end(std::vector<ended>& to, entries::iterator x, error why);
   void forget(entries::iterator x);
@@ -274,7 +275,7 @@ private:
   time_point next_attempt_{};
   time_point connected_at_{};
   time_point heard_at_{};
-  /// Since when the peer owes a word.
+  /// Since when the remote node owes a word.
   std::optional<time_point> owes_since_;
   bool pinged_ = false;
   bool stopped_ = false;

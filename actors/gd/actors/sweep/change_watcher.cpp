@@ -1,4 +1,4 @@
-#include <gd/actors/sweep/lookout.hpp>
+#include <gd/actors/sweep/change_watcher.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -9,42 +9,43 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Of a change: at once, and at the next three looks.
+/// Of a change: at once, and at the next three probes.
 constexpr int tell_of_change = 4;
-/// Between looks that fail; and where there is little hope, since each is an error in
+/// Between probes that fail; and where there is little hope, since each is an error in
 /// the server's log.
-constexpr milliseconds longest_before_look{1'000};
+constexpr milliseconds longest_before_probe{1'000};
 constexpr milliseconds longest_refused{60'000};
 
 } // namespace
 
-lookout::lookout(node_ptr home) : home_(std::move(home)), pause_(interval()) {
+change_watcher::change_watcher(node_ptr home)
+  : home_(std::move(home)), pause_(interval()) {
   // nop
 }
 
-bool lookout::looks() const {
-  return home_->config.look.count() > 0;
+bool change_watcher::probes() const {
+  return home_->config.probe.count() > 0;
 }
 
-milliseconds lookout::interval() const {
-  return looks() ? home_->config.look : home_->config.poll;
+milliseconds change_watcher::interval() const {
+  return probes() ? home_->config.probe : home_->config.poll;
 }
 
-void lookout::wait() {
+void change_watcher::wait() {
   home_->db->after(pause_, [weak = weak_from_this()] {
     if (auto self = weak.lock())
-      self->look();
+      self->probe();
   });
 }
 
-void lookout::look() {
-  // Who locks a sequence holds up inserts anyway, and with them this lane, but no
-  // heartbeat and no outcome. The first look comes before all picks, on the lane that
-  // is connected before the others.
+void change_watcher::probe() {
+  // Who locks a sequence holds up inserts anyway, and with them this connection slot, but
+  // no heartbeat and no outcome. The first probe comes before all picks, on the
+  // connection slot that is connected before the others.
   bool known = home_->paused.known();
   home_->db->submit(
-    known ? database::public_lane : database::control_lane,
-    {{looks() ? store::last_ids() : store::paused_queues()}, false},
+    known ? database::public_slot : database::control_slot,
+    {{probes() ? store::last_ids() : store::paused_queues()}, false},
     [weak = weak_from_this()](const pq::reply& reply) {
     if (auto self = weak.lock())
       self->finish(reply);
@@ -53,7 +54,7 @@ void lookout::look() {
           : database::patience{});
 }
 
-void lookout::finish(const pq::reply& reply) {
+void change_watcher::finish(const pq::reply& reply) {
   if (!reply.ok()) {
     fail(*reply.failure);
   } else {
@@ -62,11 +63,11 @@ void lookout::finish(const pq::reply& reply) {
                  .value_or(store::last_ids_row{});
     home_->see_paused(now.paused);
     see_jobs(std::exchange(now.jobs, 0));
-    // Of those of this node's gateway the pickers know. Some may be counted a look too
-    // early or too late: then they look once more.
+    // Of those of this node's gateway the pickers know. Some may be counted a probe too
+    // early or too late: then they probe once more.
     now.instances -= home_->drawn.instances;
     now.signals -= home_->drawn.signals;
-    if (std::exchange(last_, now) != now && looks())
+    if (std::exchange(last_, now) != now && probes())
       tell_ = tell_of_change;
     if (tell_ > 0) {
       --tell_;
@@ -76,7 +77,7 @@ void lookout::finish(const pq::reply& reply) {
   wait();
 }
 
-void lookout::see_jobs(std::int64_t last) {
+void change_watcher::see_jobs(std::int64_t last) {
   if (std::exchange(last_job_, last) != last)
     tell_of_jobs_ = tell_of_change;
   if (tell_of_jobs_ == 0)
@@ -86,8 +87,8 @@ void lookout::see_jobs(std::int64_t last) {
     anon(reaper, jobs_made{});
 }
 
-void lookout::fail(const error& why) {
-  auto longest = retryable(why.code) ? longest_before_look : longest_refused;
+void change_watcher::fail(const error& why) {
+  auto longest = retryable(why.code) ? longest_before_probe : longest_refused;
   pause_ = std::max(interval(), std::min(2 * pause_, longest));
   bool lost = why.code == errc::stopped || why.code == errc::unavailable
               || why.code == errc::unknown_fate;
@@ -95,7 +96,7 @@ void lookout::fail(const error& why) {
     home_->see_paused({}); // who may not ask works as if nothing was paused
   if (!lost && complaints_.note(why.message, database::clock::now()) > 0)
     home_->tell(
-      events::sweep_failed{"the look for what is due", without_data(why)});
+      events::sweep_failed{"the probe for what is due", without_data(why)});
 }
 
 } // namespace gd::actors

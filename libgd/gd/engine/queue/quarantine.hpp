@@ -29,7 +29,7 @@ namespace gd {
 /// heartbeat runs beside it, and nothing else begins. If its process ends then, it is
 /// to blame. Shared by the pickers of a node, tells each what the others do.
 /// tests/rules/suspects.py simulates it.
-class isolation {
+class quarantine {
 public:
   using clock = database::clock;
 
@@ -41,7 +41,7 @@ public:
   // -- queues -----------------------------------------------------------------
 
   /// `tell` is called from any thread when a trial begins or is over, when a suspect
-  /// has ended or is cleared, when a look is over for which the queue has waited, and, of
+  /// has ended or is cleared, when a pick is over for which the queue has waited, and, of
   /// the queue that has the trial, when another has come to rest.
   void enter(const std::string& queue, std::int32_t slots,
              clock::duration heartbeat, std::function<void()> tell) {
@@ -56,8 +56,8 @@ public:
     queues_.erase(queue);
     std::erase_if(suspects_,
                   [&queue](const auto& x) { return x.second.queue == queue; });
-    if (looks_ == queue)
-      looks_.reset();
+    if (picking_ == queue)
+      picking_.reset();
     ++changes_;
     if (trial_ && trial_->queue == queue)
       let_go();
@@ -68,12 +68,12 @@ public:
 
   /// How many suspects may be taken: up to and with one that has two crashes, three,
   /// and so on; those with more have the last number. Nullopt: none, or another queue
-  /// looks for some. `looked` is to follow what is returned.
-  std::optional<std::vector<std::int32_t>> look(const std::string& queue,
-                                                clock::time_point now) {
+  /// picks some. `picked` is to follow what is returned.
+  std::optional<std::vector<std::int32_t>> begin_pick(const std::string& queue,
+                                                      clock::time_point now) {
     std::lock_guard guard{mutex_};
-    if (looks_ || trial_) {
-      waits_ = waits_ || looks_;
+    if (picking_ || trial_) {
+      waits_ = waits_ || picking_;
       return std::nullopt;
     }
     clear_old(now);
@@ -89,17 +89,17 @@ public:
     }
     if (*std::max_element(most.begin(), most.end()) == 0)
       return std::nullopt;
-    looks_ = queue;
+    picking_ = queue;
     return most;
   }
 
   /// These were taken. Returns which one has a trial.
-  std::optional<std::size_t> looked(const std::string& queue,
+  std::optional<std::size_t> picked(const std::string& queue,
                                     const std::vector<taken>& rows,
                                     clock::time_point now) {
     std::lock_guard guard{mutex_};
-    ensure(looks_ == queue, "who has looked was let look");
-    looks_.reset();
+    ensure(picking_ == queue, "who has picked was let pick");
+    picking_.reset();
     bool waits = std::exchange(waits_, false);
     std::optional<std::size_t> on_trial;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -119,7 +119,7 @@ public:
     return on_trial;
   }
 
-  /// Counts what makes room for suspects: whoever has looked in vain looks again when
+  /// Counts what makes room for suspects: whoever has picked in vain picks again when
   /// there was more.
   std::uint64_t changes() const noexcept {
     return changes_;
@@ -270,7 +270,7 @@ private:
   /// By how much more may begin than at first.
   std::int32_t growth_ = 1;
   /// Who is looking for suspects.
-  std::optional<std::string> looks_;
+  std::optional<std::string> picking_;
   /// Another queue has wanted to, meanwhile.
   bool waits_ = false;
   std::atomic<std::uint64_t> changes_ = 0;

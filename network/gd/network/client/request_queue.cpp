@@ -1,4 +1,4 @@
-#include <gd/network/client/outbox.hpp>
+#include <gd/network/client/request_queue.hpp>
 
 #include <gd/pq/pause.hpp>
 
@@ -25,37 +25,37 @@ bool is_refused_as_such(errc code) noexcept {
 
 // -- requests -----------------------------------------------------------------
 
-errand errand_of(const insert& x, keys_trusted which) {
+pending_request pending_request_of(const insert& x, keys_trusted which) {
   bool lasts = has(x.unique_scope, "done") && has(x.unique_scope, "failed");
   bool tells = x.unique_key && (lasts || which == keys_trusted::all);
   return {tells ? asked_twice::repeats : asked_twice::acts,
           bytes_beside + about_bytes(x)};
 }
 
-errand errand_of(const insert_all& x, keys_trusted which) {
-  errand all{asked_twice::repeats, bytes_beside};
+pending_request pending_request_of(const insert_all& x, keys_trusted which) {
+  pending_request all{asked_twice::repeats, bytes_beside};
   for (const auto& row : x.rows) {
-    auto one = errand_of(row, which);
+    auto one = pending_request_of(row, which);
     all.twice = std::max(all.twice, one.twice);
     all.bytes += one.bytes;
   }
   return all;
 }
 
-errand errand_of(const signal& x, keys_trusted which) {
+pending_request pending_request_of(const signal& x, keys_trusted which) {
   bool tells = x.dedup_key && (!x.key || which == keys_trusted::all);
   return {tells ? asked_twice::repeats : asked_twice::acts,
           bytes_beside + about_bytes(x)};
 }
 
-errand errand_of(const transition& x, keys_trusted) {
+pending_request pending_request_of(const transition& x, keys_trusted) {
   // With a `seq` it would happen once, but the second answer could not tell whose it is.
   return {asked_twice::acts, bytes_beside + about_bytes(x)};
 }
 
 // -- answers ------------------------------------------------------------------
 
-error corrected(error why, const answered_errand& of) {
+error corrected(error why, const sent_request& of) {
   if (of.twice == asked_twice::reads) {
     if (why.code == errc::unknown_fate)
       why.code = errc::unavailable;
@@ -70,7 +70,7 @@ error corrected(error why, const answered_errand& of) {
   return why;
 }
 
-void correct(inserted_all& x, const answered_errand& of) {
+void correct(inserted_all& x, const sent_request& of) {
   for (auto& row : x.rows)
     if (!row.id) {
       auto why = corrected({row.code, std::move(row.message), {}}, of);
@@ -81,7 +81,8 @@ void correct(inserted_all& x, const answered_errand& of) {
 
 // -- what has happened --------------------------------------------------------
 
-result<void> outbox::add(std::uint64_t ticket, errand what, time_point now) {
+result<void> request_queue::add(std::uint64_t ticket, pending_request what,
+                                time_point now) {
   if (stopped_)
     return error{errc::stopped, "the gateway's client has stopped", {}};
   if (entries_.size() >= how_.requests)
@@ -102,11 +103,11 @@ result<void> outbox::add(std::uint64_t ticket, errand what, time_point now) {
   if (what.waits)
     ends_.emplace(expires += *what.waits, ticket);
   auto added = entries_.emplace(ticket, entry{what, expires}).first;
-  wait_again(added, place::waits, now);
+  wait_again(added, state::waits, now);
   return {};
 }
 
-std::uint64_t outbox::connected(time_point now) {
+std::uint64_t request_queue::connected(time_point now) {
   attempting_ = false;
   connection_ = ++connections_;
   connected_at_ = now;
@@ -116,7 +117,7 @@ std::uint64_t outbox::connected(time_point now) {
   return connection_;
 }
 
-void outbox::failed(error why, time_point now) {
+void request_queue::failed(error why, time_point now) {
   attempting_ = false;
   turn_to_next_address(std::move(why));
   bool round_is_over = failures_ % how_.addresses == 0;
@@ -125,8 +126,9 @@ void outbox::failed(error why, time_point now) {
     next_attempt_ += pause_between(failures_ / how_.addresses);
 }
 
-std::vector<outbox::ended> outbox::lost(std::uint64_t connection,
-                                        const error& why, time_point now) {
+std::vector<request_queue::ended> request_queue::lost(std::uint64_t connection,
+                                                      const error& why,
+                                                      time_point now) {
   std::vector<ended> out;
   if (connection == 0 || connection != connection_)
     return out;
@@ -142,7 +144,7 @@ std::vector<outbox::ended> outbox::lost(std::uint64_t connection,
   for (const auto& [at, ticket] : sent_)
     tickets.push_back(ticket);
   for (const auto& [at, ticket] : ends_)
-    if (entries_.at(ticket).at == place::open)
+    if (entries_.at(ticket).at == state::open)
       tickets.push_back(ticket);
   for (auto ticket : tickets) {
     auto x = entries_.find(ticket);
@@ -150,19 +152,19 @@ std::vector<outbox::ended> outbox::lost(std::uint64_t connection,
     if (x->second.what.twice == asked_twice::acts)
       end(out, x, given_up(x->second, why.message));
     else
-      wait_again(x, place::waits, now);
+      wait_again(x, state::waits, now);
   }
   return out;
 }
 
-std::optional<answered_errand> outbox::answered(std::uint64_t connection,
-                                                std::uint64_t ticket,
-                                                const error* why,
-                                                time_point now) {
+std::optional<sent_request> request_queue::answered(std::uint64_t connection,
+                                                    std::uint64_t ticket,
+                                                    const error* why,
+                                                    time_point now) {
   if (connection == 0 || connection != connection_)
     return std::nullopt;
   auto found = entries_.find(ticket);
-  bool open = found != entries_.end() && found->second.at == place::open;
+  bool open = found != entries_.end() && found->second.at == state::open;
   bool unknown = why != nullptr && why->code == errc::unknown_fate;
   if (open)
     call_back(found, unknown);
@@ -175,15 +177,15 @@ std::optional<answered_errand> outbox::answered(std::uint64_t connection,
                     || why->code == errc::stopped);
   bool again = undone || (unknown && x.what.twice != asked_twice::acts);
   if (again && now + rest < x.expires) {
-    wait_again(found, place::rests, now);
+    wait_again(found, state::rests, now);
     return std::nullopt;
   }
-  answered_errand of{x.what.twice, x.sent_before};
+  sent_request of{x.what.twice, x.sent_before};
   forget(found);
   return of;
 }
 
-void outbox::heard(std::uint64_t connection, time_point now) {
+void request_queue::heard(std::uint64_t connection, time_point now) {
   if (connection == 0 || connection != connection_)
     return;
   heard_at_ = now;
@@ -193,14 +195,14 @@ void outbox::heard(std::uint64_t connection, time_point now) {
     owes_since_ = now;
 }
 
-std::vector<outbox::ended> outbox::stop() {
+std::vector<request_queue::ended> request_queue::stop() {
   std::vector<ended> out;
   stopped_ = true;
   connection_ = 0;
   error why{errc::stopped, "the gateway's client has stopped", {}};
   while (!entries_.empty()) {
     auto x = entries_.begin();
-    if (x->second.at == place::open)
+    if (x->second.at == state::open)
       call_back(x, true);
     end(out, x, x->second.sent_before ? given_up(x->second, why.message) : why);
   }
@@ -210,12 +212,12 @@ std::vector<outbox::ended> outbox::stop() {
 
 // -- what is to be done -------------------------------------------------------
 
-outbox::todo outbox::step(time_point now) {
+request_queue::todo request_queue::step(time_point now) {
   todo to;
   if (stopped_)
     return to;
   while (!resting_.empty() && resting_.front().first <= now) {
-    wait_again(entries_.find(resting_.front().second), place::waits, now);
+    wait_again(entries_.find(resting_.front().second), state::waits, now);
     resting_.pop_front();
   }
   notice_silence(to, now);
@@ -229,7 +231,7 @@ outbox::todo outbox::step(time_point now) {
   return to;
 }
 
-outbox::time_point outbox::due() const {
+request_queue::time_point request_queue::due() const {
   auto at = time_point::max();
   if (stopped_)
     return at;
@@ -248,7 +250,7 @@ outbox::time_point outbox::due() const {
   return pinged_ ? at : std::min(at, heard_at_ + how_.ping);
 }
 
-void outbox::notice_silence(todo& to, time_point now) {
+void request_queue::notice_silence(todo& to, time_point now) {
   if (connection_ == 0 || !owes_since_)
     return;
   auto silent_at = *owes_since_ + how_.silence;
@@ -265,7 +267,7 @@ void outbox::notice_silence(todo& to, time_point now) {
   }
 }
 
-void outbox::give_up_late(todo& to, time_point now) {
+void request_queue::give_up_late(todo& to, time_point now) {
   while (!waiting_.empty()) {
     auto found = entries_.find(*waiting_.begin());
     if (found->second.expires > now)
@@ -297,10 +299,10 @@ void outbox::give_up_late(todo& to, time_point now) {
   }
 }
 
-void outbox::send(todo& to, time_point now) {
+void request_queue::send(todo& to, time_point now) {
   auto open = [&](std::uint64_t ticket) {
     auto& x = entries_.at(ticket);
-    x.at = place::open;
+    x.at = state::open;
     x.sent = now;
     x.was_there = true;
     to.send.push_back(ticket);
@@ -323,26 +325,28 @@ void outbox::send(todo& to, time_point now) {
 
 // -- small ones ---------------------------------------------------------------
 
-void outbox::wait_again(entries::iterator x, place where, time_point now) {
+void request_queue::wait_again(entries::iterator x, state where,
+                               time_point now) {
   x->second.at = where;
-  if (where == place::rests)
+  if (where == state::rests)
     resting_.emplace_back(now + rest, x->first);
   else
     (x->second.what.waits ? long_ones_ : waiting_).insert(x->first);
 }
 
-void outbox::call_back(entries::iterator x, bool unknown) {
+void request_queue::call_back(entries::iterator x, bool unknown) {
   sent_.erase({x->second.sent, x->first});
   if (unknown && x->second.what.twice != asked_twice::reads)
     x->second.sent_before = true;
 }
 
-void outbox::end(std::vector<ended>& to, entries::iterator x, error why) {
+void request_queue::end(std::vector<ended>& to, entries::iterator x,
+                        error why) {
   to.push_back({x->first, std::move(why)});
   forget(x);
 }
 
-void outbox::forget(entries::iterator x) {
+void request_queue::forget(entries::iterator x) {
   bytes_ -= x->second.what.bytes;
   waiting_.erase(x->first);
   if (x->second.what.waits) {
@@ -353,7 +357,7 @@ void outbox::forget(entries::iterator x) {
 }
 
 std::optional<std::chrono::microseconds>
-outbox::time_left(std::uint64_t ticket, time_point now) const {
+request_queue::time_left(std::uint64_t ticket, time_point now) const {
   const auto& x = entries_.at(ticket);
   if (!x.what.waits)
     return std::nullopt;
@@ -362,7 +366,7 @@ outbox::time_left(std::uint64_t ticket, time_point now) const {
   return std::max(left, std::chrono::microseconds{0});
 }
 
-error outbox::given_up(const entry& x, const std::string& why) {
+error request_queue::given_up(const entry& x, const std::string& why) {
   if (x.sent_before)
     return {errc::unknown_fate,
             "it was sent, and may or may not have happened: " + why,
@@ -370,13 +374,13 @@ error outbox::given_up(const entry& x, const std::string& why) {
   return {errc::unavailable, why, {}};
 }
 
-void outbox::turn_to_next_address(error why) {
+void request_queue::turn_to_next_address(error why) {
   why_not_ = std::move(why);
   address_ = (address_ + 1) % how_.addresses;
   ++failures_;
 }
 
-outbox::milliseconds outbox::pause_between(std::size_t rounds) {
+request_queue::milliseconds request_queue::pause_between(std::size_t rounds) {
   auto full = std::max(milliseconds{1},
                        pause_after(static_cast<std::int64_t>(rounds) - 1,
                                    how_.first_pause, how_.longest_pause))

@@ -4,7 +4,7 @@
 #include <gd/actors/node/self.hpp>
 #include <gd/actors/remote_gateway.hpp>
 
-#include <gd/network/client/outbox.hpp>
+#include <gd/network/client/request_queue.hpp>
 #include <gd/pq/complaints.hpp>
 
 #include <caf/event_based_actor.hpp>
@@ -51,15 +51,15 @@ private:
 
 /// Asks over one connection. What it has asked goes with it: CAF forgets no request whose
 /// answer never comes.
-class carrier : public caf::event_based_actor {
+class client_connection : public caf::event_based_actor {
 public:
-  carrier(caf::actor_config& cfg, gateway to, std::uint64_t connection,
-          caf::actor owner);
+  client_connection(caf::actor_config& cfg, gateway to,
+                    std::uint64_t connection, caf::actor owner);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
   const char* name() const override {
-    return "gd.carrier";
+    return "gd.client_connection";
   }
 
 private:
@@ -78,26 +78,26 @@ private:
 };
 
 /// The gateway with what its client tells itself.
-using caller_impl = extended<gateway, void(tick), void(dialled), void(carried),
-                             void(cut), void(hang_up)>;
+using remote_client_impl = extended<gateway, void(tick), void(dialled),
+                                    void(carried), void(cut), void(hang_up)>;
 
-/// The gateway's client: drives an outbox. Attempts to connect block, and have a thread of
-/// their own each.
-class caller : public caller_impl::base {
+/// The gateway's client: drives a request queue. Attempts to connect block, and have a
+/// thread of their own each.
+class remote_client : public remote_client_impl::base {
 public:
   /// `first`: a connection to `addresses[at]` that there is already, or none.
-  caller(caf::actor_config& cfg, std::vector<std::string> addresses,
-         reach_options how, held_gateway first, std::size_t at,
-         std::shared_ptr<connected_node> peer);
+  remote_client(caf::actor_config& cfg, std::vector<std::string> addresses,
+                reach_options how, held_gateway first, std::size_t at,
+                std::shared_ptr<connected_node> remote);
 
   behavior_type make_behavior() override;
   void on_exit() override;
   const char* name() const override {
-    return "gd.caller";
+    return "gd.remote_client";
   }
 
 private:
-  using clock = outbox::clock;
+  using clock = request_queue::clock;
 
   struct asked {
     std::shared_ptr<const remote_request> what;
@@ -107,7 +107,7 @@ private:
   template <class Answer, class Request>
   caf::result<Answer> take(Request& x);
   void answer(std::uint64_t ticket, remote_answer what);
-  void answer_all(std::vector<outbox::ended> who);
+  void answer_all(std::vector<request_queue::ended> who);
   void finish(carried& x);
   void connected(held_gateway to);
   void failed(const error& why);
@@ -123,11 +123,11 @@ private:
   held_gateway first_;
   /// The address that is tried, or that the connection is to.
   std::size_t at_;
-  outbox box_;
+  request_queue box_;
   std::unordered_map<std::uint64_t, asked> asked_;
-  caf::actor carrier_;
+  caf::actor client_connection_;
   std::shared_ptr<void> connection_;
-  std::shared_ptr<connected_node> peer_;
+  std::shared_ptr<connected_node> remote_;
   complaints complaints_;
   std::uint64_t tickets_ = 0;
   alarm alarm_;

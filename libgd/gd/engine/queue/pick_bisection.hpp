@@ -25,7 +25,7 @@ namespace gd {
 /// or a constraint of somebody's that refuses them all), and they are left out for
 /// a while: picks pass them over. As long as nothing but such rows is found, it asks
 /// at once for more. A plain state machine, as the turn whose part it is.
-class careful_picks {
+class pick_bisection {
 public:
   using clock = database::clock;
   using fate = events::row_unusable::fate;

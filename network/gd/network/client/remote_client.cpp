@@ -1,4 +1,4 @@
-#include <gd/network/client/caller.hpp>
+#include <gd/network/client/remote_client.hpp>
 
 #include <gd/network/client/dial.hpp>
 
@@ -12,8 +12,8 @@ namespace gd::actors {
 
 namespace {
 
-outbox::settings settings_of(const reach_options& how, std::size_t addresses,
-                             std::size_t first) {
+request_queue::settings settings_of(const reach_options& how,
+                                    std::size_t addresses, std::size_t first) {
   return {.patience = how.patience,
           .answer_within = how.answer_within,
           .ping = how.ping,
@@ -47,10 +47,10 @@ keys_trusted trusted(const reach_options& how) {
 
 } // namespace
 
-// -- the carrier --------------------------------------------------------------
+// -- the client connection ----------------------------------------------------
 
-carrier::carrier(caf::actor_config& cfg, gateway to, std::uint64_t connection,
-                 caf::actor owner)
+client_connection::client_connection(caf::actor_config& cfg, gateway to,
+                                     std::uint64_t connection, caf::actor owner)
   : caf::event_based_actor(cfg),
     to_(std::move(to)),
     connection_(connection),
@@ -58,7 +58,7 @@ carrier::carrier(caf::actor_config& cfg, gateway to, std::uint64_t connection,
   // nop
 }
 
-caf::behavior carrier::make_behavior() {
+caf::behavior client_connection::make_behavior() {
   watcher_.install(this);
   watcher_.watch(this, to_, [this](const caf::error& why) {
     lose({errc::unavailable,
@@ -86,26 +86,27 @@ caf::behavior carrier::make_behavior() {
     };
 }
 
-void carrier::on_exit() {
+void client_connection::on_exit() {
   to_ = nullptr;
   owner_ = nullptr;
 }
 
 template <class Answer, class Request>
-void carrier::ask(std::uint64_t ticket, const Request& x) {
-  // Without a timeout: who holds the outbox knows when to give up, and ends this actor.
+void client_connection::ask(std::uint64_t ticket, const Request& x) {
+  // Without a timeout: who holds the request queue knows when to give up, and ends this
+  // actor.
   request_from(this, to_, caf::infinite, x)
     .then(
       [this, ticket](Answer& answer) { report(ticket, {std::move(answer)}); },
       [this, ticket](const caf::error& why) { refused(ticket, why); });
 }
 
-void carrier::report(std::uint64_t ticket, remote_answer answer) {
+void client_connection::report(std::uint64_t ticket, remote_answer answer) {
   anon(owner_, carried{connection_, ticket,
                        std::make_shared<remote_answer>(std::move(answer))});
 }
 
-void carrier::refused(std::uint64_t ticket, const caf::error& why) {
+void client_connection::refused(std::uint64_t ticket, const caf::error& why) {
   if (is_ours(why))
     report(ticket, {from_caf(system(), why)});
   else
@@ -114,33 +115,35 @@ void carrier::refused(std::uint64_t ticket, const caf::error& why) {
           {}});
 }
 
-void carrier::lose(gd::error why) {
+void client_connection::lose(gd::error why) {
   if (lost_)
     return;
   lost_ = std::move(why);
-  // News of a peer's end overtake its last answers.
+  // News of a remote node's end overtake its last answers.
   post(this, this, tick{});
 }
 
-// -- the caller ---------------------------------------------------------------
+// -- the remote client --------------------------------------------------------
 
-caller::caller(caf::actor_config& cfg, std::vector<std::string> addresses,
-               reach_options how, held_gateway first, std::size_t at,
-               std::shared_ptr<connected_node> peer)
-  : caller_impl::base(cfg),
+remote_client::remote_client(caf::actor_config& cfg,
+                             std::vector<std::string> addresses,
+                             reach_options how, held_gateway first,
+                             std::size_t at,
+                             std::shared_ptr<connected_node> remote)
+  : remote_client_impl::base(cfg),
     addresses_(std::move(addresses)),
     how_(std::move(how)),
     first_(std::move(first)),
     at_(at),
     box_(settings_of(how_, addresses_.size(), at)),
-    peer_(std::move(peer)) {
-  if (first_.door) // known as soon as this is spawned
-    peer_->set(first_.door->node());
+    remote_(std::move(remote)) {
+  if (first_.handle) // known as soon as this is spawned
+    remote_->set(first_.handle->node());
 }
 
-caller::behavior_type caller::make_behavior() {
+remote_client::behavior_type remote_client::make_behavior() {
   refuse_unknown(this);
-  if (first_.door)
+  if (first_.handle)
     connected(std::exchange(first_, {}));
   drive();
   return requests::handled_by<behavior_type>(
@@ -167,19 +170,19 @@ caller::behavior_type caller::make_behavior() {
     }, [this](hang_up) { quit(); });
 }
 
-void caller::on_exit() {
+void remote_client::on_exit() {
   answer_all(box_.stop());
-  if (carrier_)
-    caf::anon_send_exit(carrier_, caf::exit_reason::user_shutdown);
-  carrier_ = nullptr;
+  if (client_connection_)
+    caf::anon_send_exit(client_connection_, caf::exit_reason::user_shutdown);
+  client_connection_ = nullptr;
   connection_ = nullptr;
-  peer_->set({});
+  remote_->set({});
 }
 
 template <class Answer, class Request>
-caf::result<Answer> caller::take(Request& x) {
+caf::result<Answer> remote_client::take(Request& x) {
   auto ticket = ++tickets_;
-  auto what = errand_of(x, trusted(how_));
+  auto what = pending_request_of(x, trusted(how_));
   if (auto ok = box_.add(ticket, what, system().clock().now()); !ok)
     return to_caf(ok.error());
   auto promise = make_response_promise<Answer>();
@@ -195,17 +198,17 @@ caf::result<Answer> caller::take(Request& x) {
   return promise;
 }
 
-void caller::answer(std::uint64_t ticket, remote_answer what) {
+void remote_client::answer(std::uint64_t ticket, remote_answer what) {
   if (auto found = asked_.extract(ticket); !found.empty())
     found.mapped().answer(what);
 }
 
-void caller::answer_all(std::vector<outbox::ended> who) {
+void remote_client::answer_all(std::vector<request_queue::ended> who) {
   for (auto& x : who)
     answer(x.ticket, {std::move(x.why)});
 }
 
-void caller::finish(carried& x) {
+void remote_client::finish(carried& x) {
   auto* why = std::get_if<gd::error>(&x.answer->what);
   auto now = system().clock().now();
   if (auto of = box_.answered(x.connection, x.ticket, why, now)) {
@@ -220,43 +223,43 @@ void caller::finish(carried& x) {
 
 // -- connections --------------------------------------------------------------
 
-void caller::connected(held_gateway to) {
+void remote_client::connected(held_gateway to) {
   auto connection = box_.connected(system().clock().now());
   connection_ = std::move(to.connection);
-  peer_->set(to.door->node());
-  carrier_ = system().spawn<carrier>(std::move(to.door), connection,
-                                     caf::actor_cast<caf::actor>(this));
+  remote_->set(to.handle->node());
+  client_connection_ = system().spawn<client_connection>(
+    std::move(to.handle), connection, caf::actor_cast<caf::actor>(this));
   complaints_.forget();
   how_.on_event(events::gateway_reached{addresses_[at_]});
 }
 
-void caller::failed(const error& why) {
+void remote_client::failed(const error& why) {
   box_.failed(why, system().clock().now());
   complain(why);
 }
 
-void caller::let_go(const error& why) {
-  caf::anon_send_exit(carrier_, caf::exit_reason::user_shutdown);
-  carrier_ = nullptr;
+void remote_client::let_go(const error& why) {
+  caf::anon_send_exit(client_connection_, caf::exit_reason::user_shutdown);
+  client_connection_ = nullptr;
   connection_ = nullptr;
-  peer_->set({});
+  remote_->set({});
   complain(why);
 }
 
-void caller::complain(const error& why) {
+void remote_client::complain(const error& why) {
   auto now = system().clock().now();
   if (auto times = complaints_.note(why.message, now); times > 0)
     how_.on_event(
       events::gateway_lost{addresses_[at_], why, box_.retry_in(now), times});
 }
 
-void caller::connect(std::size_t address) {
+void remote_client::connect(std::size_t address) {
   at_ = address;
   dial(weak_ref{this}, system(), addresses_[address], how_.secret,
        how_.connect_timeout);
 }
 
-void caller::drive() {
+void remote_client::drive() {
   auto now = system().clock().now();
   auto todo = box_.step(now);
   if (todo.let_go)
@@ -265,12 +268,12 @@ void caller::drive() {
   if (todo.connect)
     connect(*todo.connect);
   if (todo.ping)
-    anon(carrier_, carry{});
+    anon(client_connection_, carry{});
   for (auto ticket : todo.send) {
     auto& what = asked_.at(ticket).what;
     if (auto left = box_.time_left(ticket, now))
       what = shortened(*what, *left);
-    anon(carrier_, carry{ticket, what});
+    anon(client_connection_, carry{ticket, what});
   }
   alarm_.set(this, box_.due());
 }

@@ -17,11 +17,11 @@ namespace gd {
 
 /// Where inserts claim the rows that they make for a picker of their own node,
 /// which then need not pick them. Whatever may be waiting for a pick closes the
-/// desk; a pick that begins later and leaves nothing opens it, and what got in runs
-/// when its insert commits. If the pick before has left nothing, the desk lets in
+/// slots; a pick that begins later and leaves nothing opens them, and what got in runs
+/// when its insert commits. If the pick before has left nothing, the slots let in
 /// beside that pick, too: behind what it finds. What strangers have inserted waits
-/// no longer than without claims: each poll closes the desk.
-class claim_desk {
+/// no longer than without claims: each poll closes the slots.
+class claim_slots {
 public:
   /// Rows that an insert has made under a lease, or may have made.
   struct claim {
@@ -29,7 +29,7 @@ public:
     /// The lease token of its rows, of no pick and no other claim.
     std::string token{};
     std::int32_t count = 0;
-    /// The number of the pick beside which the claim got in; zero: the desk was open.
+    /// The number of the pick beside which the claim got in; zero: the slots were open.
     std::uint64_t behind = 0;
     /// In the order in which they are to run; none: the insert has failed.
     std::vector<store::picked_row> rows{};
@@ -61,27 +61,27 @@ public:
       found->second.close();
   }
 
-  /// To be called before a pick is sent, which sees whatever has closed the desk.
+  /// To be called before a pick is sent, which sees whatever has closed the slots.
   /// Returns the pick's number; numbers begin with one.
-  std::uint64_t look(const std::string& queue) {
+  std::uint64_t begin_pick(const std::string& queue) {
     std::lock_guard guard{mutex_};
-    return ++queues_[queue].looks;
+    return ++queues_[queue].picks;
   }
 
   /// This pick has left nothing, and those that began before it have ended.
   void open(const std::string& queue, std::uint64_t pick) {
     std::lock_guard guard{mutex_};
     auto& x = queues_[queue];
-    ensure(pick <= x.looks, "what opens the desk is a pick that has begun");
+    ensure(pick <= x.picks, "what opens the slots is a pick that has begun");
     x.opened = pick;
   }
 
-  /// There is room for so many, unless the desk was closed since the last look.
-  void offer(const std::string& queue, std::int32_t places) {
+  /// There is room for so many, unless the slots were closed since the last pick.
+  void offer(const std::string& queue, std::int32_t free_slots) {
     std::lock_guard guard{mutex_};
     auto& x = queues_[queue];
-    if (x.tell && x.looks >= x.since)
-      x.places = std::max(places, 0);
+    if (x.tell && x.picks >= x.since)
+      x.free_slots = std::max(free_slots, 0);
   }
 
   /// How many rows are claimed and not collected.
@@ -103,15 +103,15 @@ public:
                             std::int32_t count) {
     std::lock_guard guard{mutex_};
     auto found = queues_.find(queue);
-    if (found == queues_.end() || found->second.places < count)
+    if (found == queues_.end() || found->second.free_slots < count)
       return std::nullopt;
     auto& x = found->second;
-    x.places -= count;
+    x.free_slots -= count;
     x.under_way += count;
     return claim{.queue = queue,
                  .token = std::move(token),
                  .count = count,
-                 .behind = x.opened >= x.since ? 0 : x.looks};
+                 .behind = x.opened >= x.since ? 0 : x.picks};
   }
 
   /// No queue has room for more.
@@ -119,7 +119,7 @@ public:
     std::lock_guard guard{mutex_};
     std::int32_t n = 0;
     for (const auto& [name, x] : queues_)
-      n = std::max(n, x.places);
+      n = std::max(n, x.free_slots);
     return n;
   }
 
@@ -142,17 +142,17 @@ private:
   struct queue_state {
     std::function<void()> tell{};
     /// Numbers of picks: the last that has begun, the first that sees whatever has
-    /// closed the desk, and the last that left nothing.
-    std::uint64_t looks = 0;
+    /// closed the slots, and the last that left nothing.
+    std::uint64_t picks = 0;
     std::uint64_t since = 1;
     std::uint64_t opened = 0;
-    std::int32_t places = 0;
+    std::int32_t free_slots = 0;
     std::int32_t under_way = 0;
     std::vector<claim> handed_in{};
 
     void close() {
-      places = 0;
-      since = looks + 1;
+      free_slots = 0;
+      since = picks + 1;
     }
 
     /// Whoever gets these claims has been told: none is under way any more.

@@ -1,4 +1,4 @@
-#define CAF_SUITE look
+#define CAF_SUITE change_watcher
 
 // What others make due is found between two polls, for a few picks at the most: in
 // engines with a poll of an hour, and step by step on the simulated clock.
@@ -6,7 +6,7 @@
 #include "actors/stepped.hpp"
 
 #include <gd/actors/gateway/gateway.hpp>
-#include <gd/actors/sweep/lookout.hpp>
+#include <gd/actors/sweep/change_watcher.hpp>
 #include <gd/client.hpp>
 
 #include <caf/test/dsl.hpp>
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace look_suite {
+namespace change_watcher_suite {
 
 using namespace std::literals;
 using namespace gd::test;
@@ -46,7 +46,7 @@ struct engine_with_rare_polls : engine_fixture {
     return engine;
   }
 
-  /// Until a query says so. Who commits later than three looks after an id was drawn
+  /// Until a query says so. Who commits later than three probes after an id was drawn
   /// waits for a poll, which nobody lives to see here, or for the next one who does the
   /// same: then `again` is done.
   void wait_for(const std::string& query, const std::string& expected,
@@ -70,27 +70,27 @@ struct engine_with_rare_polls : engine_fixture {
   }
 };
 
-/// Two idle queues, and who looks for both.
-struct look_fixture : picker_fixture {
+/// Two idle queues, and who probes for both.
+struct change_watcher_fixture : picker_fixture {
   session stranger{rows.conninfo()};
-  std::shared_ptr<gd::actors::lookout> lookout;
+  std::shared_ptr<gd::actors::change_watcher> change_watcher;
   caf::actor gateway;
 
-  look_fixture() {
+  change_watcher_fixture() {
     home->config.poll = 1h;
     home->config.queues = {{"default", 2, 0}, {"mail", 2, 0}};
     for (const auto& queue : home->config.queues)
       home->children.set(role::picker, queue.name, spawn_picker(queue));
-    gateway = caf::actor_cast<caf::actor>(sys.spawn<gateway_worker>(home));
+    gateway = caf::actor_cast<caf::actor>(sys.spawn<gateway_backend>(home));
     actors.push_back(gateway);
-    lookout = std::make_shared<gd::actors::lookout>(home);
-    lookout->wait();
+    change_watcher = std::make_shared<gd::actors::change_watcher>(home);
+    change_watcher->wait();
     sched.run();
     for (int i = 0; i < 4; ++i) // what was there when it began
-      look();
+      probe_once();
   }
 
-  ~look_fixture() {
+  ~change_watcher_fixture() {
     home->children.clear();
   }
 
@@ -105,18 +105,18 @@ struct look_fixture : picker_fixture {
     return finish_all();
   }
 
-  std::string look() {
-    return after(home->config.look);
+  std::string probe_once() {
+    return after(home->config.probe);
   }
 
-  std::string looks(int count) {
+  std::string probe_times(int count) {
     std::string units;
     for (int i = 0; i < count; ++i)
-      units += look();
+      units += probe_once();
     return units;
   }
 
-  /// Looks that fail, until the next one.
+  /// Probes that fail, until the next one.
   std::chrono::milliseconds pause_after(errc code) {
     CAF_REQUIRE_EQUAL(db->next(), "gd_last_ids ");
     db->drop_one(code);
@@ -142,7 +142,7 @@ std::string times(int n, const std::string& x) {
 
 // -- engines ------------------------------------------------------------------
 
-CAF_TEST_FIXTURE_SCOPE(look_engine_tests, engine_with_rare_polls)
+CAF_TEST_FIXTURE_SCOPE(change_watcher_engine_tests, engine_with_rare_polls)
 
 CAF_TEST(what plain SQL inserts does not wait for a poll) {
   auto engine = serve(probe{});
@@ -263,7 +263,7 @@ CAF_TEST(a role that may not see sequences is told so once and polls go on) {
     wait_until_count("status = 'done'", 1);
     auto told = log.all<events::sweep_failed>();
     CAF_CHECK_EQUAL(told.size(), 1u);
-    CAF_CHECK_EQUAL(told.front().what, "the look for what is due");
+    CAF_CHECK_EQUAL(told.front().what, "the probe for what is due");
     CAF_CHECK_EQUAL(told.front().why.sqlstate, "42501");
   }
   db.rows("drop owned by " + me);
@@ -273,18 +273,19 @@ CAF_TEST(a role that may not see sequences is told so once and polls go on) {
   db.rows("drop role " + me);
 }
 
-CAF_TEST(a node looks unless it is told not to) {
+CAF_TEST(a node probes unless it is told not to) {
   auto sessions = "select count(*) from pg_stat_activity where datname = '"
                   + db.name()
                   + "' and pid <> pg_backend_pid()"
                     " and query like '%pg_sequence_last_value%'"s;
-  for (auto [look, looks] : {std::pair{10ms, "1"}, std::pair{0ms, "0"}}) {
+  for (auto [interval, sessions_then] :
+       {std::pair{10ms, "1"}, std::pair{0ms, "0"}}) {
     auto how = options({probe{}});
-    how.look = look;
+    how.probe = interval;
     auto engine = start(std::move(how));
     insert(1);
     CAF_REQUIRE(log.wait_for<events::step_committed>(1));
-    db.wait_until(sessions, looks);
+    db.wait_until(sessions, sessions_then);
   }
 }
 
@@ -292,45 +293,45 @@ CAF_TEST_FIXTURE_SCOPE_END()
 
 // -- step by step -------------------------------------------------------------
 
-CAF_TEST_FIXTURE_SCOPE(look_tests, look_fixture)
+CAF_TEST_FIXTURE_SCOPE(change_watcher_tests, change_watcher_fixture)
 
-CAF_TEST(who has nothing to do asks once per look for all of its queues) {
-  CAF_CHECK_EQUAL(looks(5), times(5, quiet));
+CAF_TEST(who has nothing to do asks once per probe for all of its queues) {
+  CAF_CHECK_EQUAL(probe_times(5), times(5, quiet));
 }
 
 CAF_TEST(
-  what has been drawn lets each queue pick once per look at four of them) {
+  what has been drawn lets each queue pick once per probe at four of them) {
   insert(1);
-  auto first = look();
+  auto first = probe_once();
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
   CAF_CHECK(first.starts_with(told));
-  CAF_CHECK_EQUAL(looks(5), times(3, told) + times(2, quiet));
+  CAF_CHECK_EQUAL(probe_times(5), times(3, told) + times(2, quiet));
 }
 
-CAF_TEST(who draws ids all the time costs one pick per look and queue) {
+CAF_TEST(who draws ids all the time costs one pick per probe and queue) {
   for (int i = 0; i < 20; ++i) {
     stranger.exec("select nextval('gen_durable_signals_id_seq')");
-    CAF_CHECK_EQUAL(look(), told);
+    CAF_CHECK_EQUAL(probe_once(), told);
   }
-  CAF_CHECK_EQUAL(looks(4), times(3, told) + quiet);
+  CAF_CHECK_EQUAL(probe_times(4), times(3, told) + quiet);
 }
 
 CAF_TEST(
-  what commits within three looks is found by them and later by the poll) {
+  what commits within three probes is found by them and later by the poll) {
   auto draw = [this] {
     stranger.exec("begin");
     stranger.exec("insert into gen_durable (fsm, step) values ('Probe', "
                   "'first')");
   };
   draw();
-  CAF_CHECK_EQUAL(looks(3), times(3, told));
+  CAF_CHECK_EQUAL(probe_times(3), times(3, told));
   stranger.exec("commit");
-  look();
+  probe_once();
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
   draw();
-  CAF_CHECK_EQUAL(looks(4), times(4, told));
+  CAF_CHECK_EQUAL(probe_times(4), times(4, told));
   stranger.exec("commit");
-  CAF_CHECK_EQUAL(looks(20), times(20, quiet));
+  CAF_CHECK_EQUAL(probe_times(20), times(20, quiet));
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
   after(1h);
   CAF_CHECK_EQUAL(count("status = 'done'"), "2");
@@ -339,28 +340,28 @@ CAF_TEST(
 CAF_TEST(a queue without a free slot does not pick until one is free) {
   take_all_permits();
   insert(2);
-  looks(5);
+  probe_times(5);
   CAF_CHECK_EQUAL(count("status = 'executing'"), "2");
   insert(1);
-  CAF_CHECK_EQUAL(looks(5), times(4, "gd_last_ids gd_pick "s) + quiet);
+  CAF_CHECK_EQUAL(probe_times(5), times(4, "gd_last_ids gd_pick "s) + quiet);
   return_permits();
   finish_all();
   CAF_CHECK_EQUAL(count("status = 'done'"), "3");
 }
 
-CAF_TEST(what the own gateway inserts lets nobody look) {
+CAF_TEST(what the own gateway inserts lets nobody probe) {
   anon(gateway, gd::insert{.fsm = "Probe"});
   after(1us);
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
-  CAF_CHECK_EQUAL(looks(3), times(3, quiet));
+  CAF_CHECK_EQUAL(probe_times(3), times(3, quiet));
   // But what is due later is to be known to its picker.
   anon(gateway, gd::insert{.fsm = "Probe", .delay_us = 300'000});
   after(1us);
-  CAF_CHECK_EQUAL(look(), told);
+  CAF_CHECK_EQUAL(probe_once(), told);
 }
 
-CAF_TEST(looks that fail come at longer intervals and the next one tells all) {
-  pass(home->config.look);
+CAF_TEST(probes that fail come at longer intervals and the next one tells all) {
+  pass(home->config.probe);
   for (auto pause : {250ms, 500ms, 1'000ms, 1'000ms})
     CAF_CHECK_EQUAL(pause_after(errc::unavailable).count(), pause.count());
   CAF_CHECK(log.all<events::sweep_failed>().empty());
@@ -370,9 +371,9 @@ CAF_TEST(looks that fail come at longer intervals and the next one tells all) {
   insert(1);
   CAF_CHECK(finish_all().starts_with(told));
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
-  CAF_CHECK_EQUAL(looks(5), times(3, told) + times(2, quiet));
+  CAF_CHECK_EQUAL(probe_times(5), times(3, told) + times(2, quiet));
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
 
-} // namespace look_suite
+} // namespace change_watcher_suite

@@ -1,9 +1,9 @@
 // What a gateway's client does with requests over connections that come and go. Nothing here
 // has a clock or a socket of its own; schedules are drawn from seeds.
 
-#define CAF_SUITE outbox
+#define CAF_SUITE request_queue
 
-#include <gd/network/client/outbox.hpp>
+#include <gd/network/client/request_queue.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -17,36 +17,36 @@
 #include <utility>
 #include <vector>
 
-namespace outbox_suite {
+namespace request_queue_suite {
 
 using namespace std::literals;
 
 namespace {
 
-using gd::answered_errand;
 using gd::asked_twice;
 using gd::errc;
 using gd::error;
-using gd::outbox;
+using gd::request_queue;
+using gd::sent_request;
 using tickets = std::vector<std::uint64_t>;
 
-constexpr gd::errand reads{asked_twice::reads, 100};
-constexpr gd::errand repeats{asked_twice::repeats, 100};
-constexpr gd::errand acts{asked_twice::acts, 100};
+constexpr gd::pending_request reads{asked_twice::reads, 100};
+constexpr gd::pending_request repeats{asked_twice::repeats, 100};
+constexpr gd::pending_request acts{asked_twice::acts, 100};
 
-gd::errand waits(std::chrono::microseconds time) {
+gd::pending_request waits(std::chrono::microseconds time) {
   return {asked_twice::reads, 100, time};
 }
 
 const error gone{errc::unavailable, "gone", {}};
 
 struct fixture {
-  outbox box{{}};
-  outbox::time_point now{1h};
+  request_queue box{{}};
+  request_queue::time_point now{1h};
 
   /// Another box, with a connection.
-  void reach(outbox::settings how = {}) {
-    box = outbox{how};
+  void reach(request_queue::settings how = {}) {
+    box = request_queue{how};
     CAF_REQUIRE(box.step(now).connect);
     box.connected(now);
   }
@@ -55,7 +55,7 @@ struct fixture {
     return box.connection();
   }
 
-  void add(std::uint64_t ticket, gd::errand what) {
+  void add(std::uint64_t ticket, gd::pending_request what) {
     CAF_REQUIRE(box.add(ticket, what, now));
   }
 
@@ -65,7 +65,7 @@ struct fixture {
 
   /// Those who are told, with what.
   static std::map<std::uint64_t, errc>
-  codes(const std::vector<outbox::ended>& all) {
+  codes(const std::vector<request_queue::ended>& all) {
     std::map<std::uint64_t, errc> out;
     for (const auto& x : all)
       out.emplace(x.ticket, x.why.code);
@@ -83,8 +83,8 @@ struct fixture {
     box.connected(now);
   }
 
-  std::optional<answered_errand> answer(std::uint64_t ticket,
-                                        std::optional<error> why = {}) {
+  std::optional<sent_request> answer(std::uint64_t ticket,
+                                     std::optional<error> why = {}) {
     return box.answered(connection(), ticket, why ? &*why : nullptr, now);
   }
 };
@@ -93,7 +93,7 @@ using told = std::map<std::uint64_t, errc>;
 
 } // namespace
 
-CAF_TEST_FIXTURE_SCOPE(outbox_tests, fixture)
+CAF_TEST_FIXTURE_SCOPE(request_queue_tests, fixture)
 
 CAF_TEST(what waits for a connection goes out in the order in which it came) {
   box.step(now);
@@ -192,7 +192,7 @@ CAF_TEST(an answer that says not now is waited for again) {
 }
 
 CAF_TEST(what refuses the second sending says nothing about the first) {
-  answered_errand again{asked_twice::repeats, true};
+  sent_request again{asked_twice::repeats, true};
   for (auto code : {errc::target_finished, errc::inbox_full, errc::overloaded,
                     errc::unavailable, errc::version_retired})
     CAF_CHECK_EQUAL(gd::corrected({code, "x", {}}, again).code,
@@ -221,7 +221,7 @@ CAF_TEST(what refuses the second sending says nothing about the first) {
 CAF_TEST(keys make a request one that may be sent again) {
   using gd::keys_trusted;
   auto twice = [](const auto& x, keys_trusted which = keys_trusted::all) {
-    return errand_of(x, which).twice;
+    return pending_request_of(x, which).twice;
   };
   gd::insert plain{.fsm = "A"};
   gd::insert keyed{.fsm = "A", .unique_key = "k"};
@@ -316,14 +316,14 @@ CAF_TEST(the time of one that waits for long ends at some point) {
 }
 
 CAF_TEST(what waits is bounded in number and in bytes) {
-  box = outbox{{.requests = 3, .bytes = 1'000}};
+  box = request_queue{{.requests = 3, .bytes = 1'000}};
   add(1, {asked_twice::acts, 5'000}); // one alone may have more
   auto full = box.add(2, acts, now);
   CAF_CHECK_EQUAL(full.error().code, errc::overloaded);
   CAF_CHECK_EQUAL(full.error().message,
                   "5000 bytes wait for the gateway already, and 100 more are "
                   "too many: expected at most 1000");
-  box = outbox{{.requests = 3, .bytes = 1'000}};
+  box = request_queue{{.requests = 3, .bytes = 1'000}};
   for (std::uint64_t i = 1; i <= 3; ++i)
     add(i, acts);
   full = box.add(4, acts, now);
@@ -346,9 +346,9 @@ CAF_TEST(only so many are at the peer at a time) {
 }
 
 CAF_TEST(one attempt at a time and addresses in turn) {
-  box = outbox{{.addresses = 3}};
+  box = request_queue{{.addresses = 3}};
   std::vector<std::size_t> tried;
-  std::vector<outbox::milliseconds> pauses;
+  std::vector<request_queue::milliseconds> pauses;
   for (int i = 0; i < 12; ++i) {
     auto todo = box.step(now);
     CAF_REQUIRE(todo.connect);
@@ -471,7 +471,7 @@ CAF_TEST(a stop answers everybody and takes nothing more) {
                                            {4, errc::stopped}}));
   auto late = box.add(5, acts, now);
   CAF_CHECK_EQUAL(late.error().code, errc::stopped);
-  CAF_CHECK(box.due() == outbox::time_point::max());
+  CAF_CHECK(box.due() == request_queue::time_point::max());
   CAF_CHECK_EQUAL(box.bytes(), 0u);
 }
 
@@ -536,7 +536,7 @@ private:
   };
   struct request {
     asked_twice twice;
-    outbox::time_point expires;
+    request_queue::time_point expires;
     int done = 0;
     /// Sendings that were not answered with "nothing has happened".
     int open_ended = 0;
@@ -549,7 +549,8 @@ private:
       CAF_FAIL("seed " << seed_ << ": what line " << line << " expects");
   }
 
-  outbox::milliseconds pick(outbox::milliseconds x, outbox::milliseconds y) {
+  request_queue::milliseconds pick(request_queue::milliseconds x,
+                                   request_queue::milliseconds y) {
     return random_() % 2 ? x : y;
   }
 
@@ -699,7 +700,7 @@ private:
     requests_.at(ticket).told.push_back(what);
   }
 
-  void tell(const std::vector<outbox::ended>& all) {
+  void tell(const std::vector<request_queue::ended>& all) {
     for (const auto& x : all)
       note(x.ticket, x.why.code);
   }
@@ -723,9 +724,9 @@ private:
 
   std::uint64_t seed_;
   std::mt19937_64 random_;
-  outbox::settings how_;
-  outbox box_;
-  outbox::time_point now_{1h};
+  request_queue::settings how_;
+  request_queue box_;
+  request_queue::time_point now_{1h};
   std::uint64_t tickets_ = 0;
   std::uint64_t connection_ = 0;
   bool attempting_ = false;
@@ -736,7 +737,7 @@ private:
 };
 
 int seeds() {
-  const auto* more = std::getenv("GD_OUTBOX_SEEDS");
+  const auto* more = std::getenv("GD_REQUEST_QUEUE_SEEDS");
   return more ? std::atoi(more) : 2'000;
 }
 
@@ -747,4 +748,4 @@ CAF_TEST(whatever happens each request is answered once and truly) {
     world{static_cast<std::uint64_t>(seed)}.run(300);
 }
 
-} // namespace outbox_suite
+} // namespace request_queue_suite

@@ -1,7 +1,7 @@
-#include "serve/desk.hpp"
+#include "serve/request_pool.hpp"
 
 #include "common.hpp"
-#include "serve/guard.hpp"
+#include "serve/access.hpp"
 
 #include <gd/log.hpp>
 
@@ -15,14 +15,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t looking_connections = 4;
+constexpr std::size_t read_connections = 4;
 /// Of a rank.
 constexpr std::size_t most_tasks = 200;
 /// Less than a page waits for its answer.
 constexpr auto longest_wait = 8s;
-constexpr std::size_t most_looks = 500;
+constexpr std::size_t most_kept = 500;
 /// One who fails to connect spares the others the wait.
-constexpr auto away_for = 500ms;
+constexpr auto unreachable_for = 500ms;
 constexpr auto silent_for = 10s;
 
 /// What one costs in microseconds, as long as it is not known.
@@ -74,25 +74,26 @@ answer told(const gd::error& why) {
   return refusal(status_of(why.code), gd::to_string(why.code), why.message);
 }
 
-desk::desk(gd::pq::options database) : database_(std::move(database)) {
-  for (std::size_t i = 0; i < looking_connections; ++i)
+request_pool::request_pool(gd::pq::options database)
+  : database_(std::move(database)) {
+  for (std::size_t i = 0; i < read_connections; ++i)
     threads_.emplace_back([this] { run(); });
 }
 
-desk::~desk() {
+request_pool::~request_pool() {
   stop();
 }
 
-answer desk::known(const std::string& key) {
+answer request_pool::known(const std::string& key) {
   std::lock_guard guard{mutex_};
-  auto found = looks_.find(key);
-  if (found == looks_.end() || found->second.age != changes_
+  auto found = kept_answers_.find(key);
+  if (found == kept_answers_.end() || found->second.age != changes_
       || clock::now() >= found->second.until)
     return nullptr;
   return found->second.told;
 }
 
-void desk::enter(rank of, task x, std::unique_lock<std::mutex> guard) {
+void request_pool::enter(rank of, task x, std::unique_lock<std::mutex> guard) {
   auto& line = tasks_[of];
   auto from = x.from;
   line.push(from, std::move(x));
@@ -105,16 +106,17 @@ void desk::enter(rank of, task x, std::unique_lock<std::mutex> guard) {
     tell(*refused, overloaded());
 }
 
-void desk::ask(gd::sender_id from, const std::string& key,
-               std::chrono::milliseconds kept, errand what, reply to) {
-  auto of = key.find('?') == key.npos ? look_at_all : look_at_some;
+void request_pool::ask(gd::sender_id from, const std::string& key,
+                       std::chrono::milliseconds kept, database_call what,
+                       reply to) {
+  auto of = key.find('?') == key.npos ? read_all : read_some;
   std::unique_lock guard{mutex_};
   if (stopped_) {
     guard.unlock();
     return to(ended());
   }
-  drop_old_looks();
-  auto& x = looks_[key];
+  drop_old_answers();
+  auto& x = kept_answers_[key];
   // One that was asked before something changed is not told to who asks after.
   if (x.under_way && x.age == changes_) {
     x.waiting.push_back(std::move(to));
@@ -128,7 +130,7 @@ void desk::ask(gd::sender_id from, const std::string& key,
   enter(of, {from, key, kept, std::move(what), nullptr}, std::move(guard));
 }
 
-void desk::act(gd::sender_id from, errand what, reply to) {
+void request_pool::act(gd::sender_id from, database_call what, reply to) {
   std::unique_lock guard{mutex_};
   if (stopped_) {
     guard.unlock();
@@ -145,7 +147,7 @@ void desk::act(gd::sender_id from, errand what, reply to) {
         std::move(guard));
 }
 
-void desk::stop() {
+void request_pool::stop() {
   decltype(tasks_) left;
   {
     std::lock_guard guard{mutex_};
@@ -161,15 +163,15 @@ void desk::stop() {
   threads_.clear();
 }
 
-desk::rank desk::first() const {
-  for (auto of : {verb, look_at_all})
+request_pool::rank request_pool::first() const {
+  for (auto of : {verb, read_all})
     if (!tasks_[of].empty())
       return of;
-  bool more = looking_at_some_ + 1 < looking_connections;
-  return more && !tasks_[look_at_some].empty() ? look_at_some : ranks;
+  bool more = reading_some_ + 1 < read_connections;
+  return more && !tasks_[read_some].empty() ? read_some : ranks;
 }
 
-void desk::run() {
+void request_pool::run() {
   std::optional<gd::client> db;
   while (true) {
     std::unique_lock guard{mutex_};
@@ -178,7 +180,7 @@ void desk::run() {
       return;
     auto of = first();
     auto next = tasks_[of].pop([](const auto&) { return usual_task; });
-    looking_at_some_ += of == look_at_some;
+    reading_some_ += of == read_some;
     guard.unlock();
     auto begin = clock::now();
     bool late = begin - next.since > longest_wait;
@@ -187,33 +189,33 @@ void desk::run() {
       clock::now() - begin);
     guard.lock();
     tasks_[of].charge(next.from, static_cast<std::uint64_t>(took.count()));
-    if (of == look_at_some) {
-      --looking_at_some_;
+    if (of == read_some) {
+      --reading_some_;
       changed_.notify_one(); // who was not to begin another
     }
   }
 }
 
-answer desk::connect(std::optional<gd::client>& db) {
+answer request_pool::connect(std::optional<gd::client>& db) {
   {
     std::lock_guard guard{mutex_};
-    if (away_ && clock::now() < away_until_)
-      return away_;
+    if (unreachable_ && clock::now() < unreachable_until_)
+      return unreachable_;
   }
   auto made = gd::client::connect(database_,
-                                  {.reconnects = 1, .looks = queues_});
+                                  {.reconnects = 1, .queue_scans = queues_});
   std::lock_guard guard{mutex_};
-  away_ = made ? nullptr : told(made.error());
-  away_until_ = clock::now() + away_for;
+  unreachable_ = made ? nullptr : told(made.error());
+  unreachable_until_ = clock::now() + unreachable_for;
   if (made)
     db.emplace(std::move(*made));
-  return away_;
+  return unreachable_;
 }
 
-answer desk::answer_of(const task& x, std::optional<gd::client>& db) {
+answer request_pool::answer_of(const task& x, std::optional<gd::client>& db) {
   if (!db)
-    if (auto away = connect(db))
-      return away;
+    if (auto unreachable = connect(db))
+      return unreachable;
   auto done = x.what(*db);
   if (done)
     return std::make_shared<response>(std::move(*done));
@@ -223,12 +225,12 @@ answer desk::answer_of(const task& x, std::optional<gd::client>& db) {
     complain_of(x, done.error());
   }
   if (code == gd::errc::sql) // another schema may be there by now
-    if (auto away = connect(db))
-      return away;
+    if (auto unreachable = connect(db))
+      return unreachable;
   return told(done.error());
 }
 
-void desk::complain_of(const task& x, const gd::error& why) {
+void request_pool::complain_of(const task& x, const gd::error& why) {
   {
     std::lock_guard guard{mutex_};
     if (clock::now() < silent_until_)
@@ -242,30 +244,30 @@ void desk::complain_of(const task& x, const gd::error& why) {
                                   gd::printable(why.message)));
 }
 
-void desk::tell(const task& x, const answer& told) {
+void request_pool::tell(const task& x, const answer& told) {
   if (x.to)
     return x.to(told);
   std::vector<reply> waiting;
   {
     std::lock_guard guard{mutex_};
-    auto seen = looks_.find(x.key);
+    auto seen = kept_answers_.find(x.key);
     waiting.swap(seen->second.waiting);
     seen->second.under_way = false;
     seen->second.told = told;
     seen->second.until = clock::now() + x.kept;
     // A failure is told to those who have waited, and to nobody else.
     if (x.kept == 0ms || told->status != 200)
-      looks_.erase(seen);
+      kept_answers_.erase(seen);
   }
   for (const auto& to : waiting)
     to(told);
 }
 
-void desk::drop_old_looks() {
-  if (looks_.size() < most_looks)
+void request_pool::drop_old_answers() {
+  if (kept_answers_.size() < most_kept)
     return;
   auto now = clock::now();
-  std::erase_if(looks_, [now](const auto& x) {
+  std::erase_if(kept_answers_, [now](const auto& x) {
     return !x.second.under_way && now >= x.second.until;
   });
 }

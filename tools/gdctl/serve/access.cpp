@@ -1,4 +1,4 @@
-#include "serve/guard.hpp"
+#include "serve/access.hpp"
 
 #include "common.hpp"
 

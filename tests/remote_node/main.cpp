@@ -24,9 +24,9 @@ struct stranger {
   GD_STATE(stranger, n);
 };
 
-CAF_BEGIN_TYPE_ID_BLOCK(remote_peer, caf::first_custom_type_id)
-CAF_ADD_TYPE_ID(remote_peer, (stranger))
-CAF_END_TYPE_ID_BLOCK(remote_peer)
+CAF_BEGIN_TYPE_ID_BLOCK(remote_node, caf::first_custom_type_id)
+CAF_ADD_TYPE_ID(remote_node, (stranger))
+CAF_END_TYPE_ID_BLOCK(remote_node)
 
 namespace {
 
@@ -37,13 +37,13 @@ struct config : caf::actor_system_config {
   config() {
     gd::actors::add_to(*this);
     gd::actors::add_network_to(*this);
-    gd::actors::register_types<caf::id_block::remote_peer>(*this);
+    gd::actors::register_types<caf::id_block::remote_node>(*this);
   }
 };
 
-class peer {
+class remote_node {
 public:
-  explicit peer(caf::actor_system& sys) : sys_(sys), self_(sys) {
+  explicit remote_node(caf::actor_system& sys) : sys_(sys), self_(sys) {
     // nop
   }
 
@@ -115,8 +115,8 @@ private:
     return why.empty() ? "ok" : why;
   }
 
-  std::string connect(const std::string& place) {
-    auto found = gd::test::connect(sys_, place, timeout_, 60s);
+  std::string connect(const std::string& endpoint) {
+    auto found = gd::test::connect(sys_, endpoint, timeout_, 60s);
     if (!found)
       return show(found.error());
     gateway_ = *found;
@@ -248,7 +248,7 @@ private:
 };
 
 void caf_main(caf::actor_system& sys, const config&) {
-  peer{sys}.run();
+  remote_node{sys}.run();
 }
 
 } // namespace

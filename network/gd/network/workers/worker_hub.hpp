@@ -20,12 +20,12 @@ namespace gd {
 
 /// All workers of an engine's node: where its pickers hand rows out and collect what
 /// becomes of them, and where what the workers say comes in and goes out.
-class link_desk final : public elsewhere {
+class worker_hub final : public elsewhere {
 public:
   /// A connection, by whoever has it.
-  using peer = std::uint64_t;
+  using connection_id = std::uint64_t;
 
-  explicit link_desk(link_host::settings how = {}) : how_(std::move(how)) {
+  explicit worker_hub(link_host::settings how = {}) : how_(std::move(how)) {
     // nop
   }
 
@@ -42,9 +42,9 @@ public:
                                       bool alone,
                                       clock::time_point now) override;
   std::vector<report> collect(const std::string& queue) override;
-  bool settle(const std::string& to, const turn::flushed& of,
-              std::int32_t tries, const held_row* next, std::uint64_t tag,
-              clock::time_point until, clock::time_point now) override;
+  bool complete(const std::string& to, const turn::flushed& of,
+                std::int32_t tries, const held_row* next, std::uint64_t tag,
+                clock::time_point until, clock::time_point now) override;
   void refuse(const report& of, bool too_many, clock::time_point now) override;
   void lose(const std::vector<lease_ptr>& which) override;
   void extended(clock::time_point at, clock::time_point until) override;
@@ -55,32 +55,34 @@ public:
   /// connected before is not any more.
   void open(std::function<void()> poke);
 
-  void arrived(peer from, const link::packet& x, clock::time_point now);
-  void gone(peer who, clock::time_point now);
+  void arrived(connection_id from, const link::packet& x,
+               clock::time_point now);
+  void gone(connection_id who, clock::time_point now);
   /// No more work goes out.
   void close(const std::string& why);
   void tick(clock::time_point now);
   clock::time_point due() const;
 
-  struct outbox {
-    std::vector<std::pair<peer, link::packet>> packets{};
+  struct outgoing {
+    std::vector<std::pair<connection_id, link::packet>> packets{};
     std::vector<event> events{};
   };
-  outbox take();
+  outgoing take();
 
 private:
   struct link_state {
     link_host host;
-    peer connection = 0; ///< 0: none
+    connection_id connection = 0; ///< 0: none
     bool was_joined = false;
   };
   using links = std::map<std::string, link_state>;
 
-  bool settle(const std::string& to, link::settled answer, std::uint64_t tag,
-              clock::time_point until, clock::time_point now);
+  bool complete(const std::string& to, link::completed answer,
+                std::uint64_t tag, clock::time_point until,
+                clock::time_point now);
 
-  void join(peer from, const link::packet& x, clock::time_point now);
-  link_state* find(peer who);
+  void join(connection_id from, const link::packet& x, clock::time_point now);
+  link_state* find(connection_id who);
   /// What a host has to say goes where it belongs.
   void pass_on(const std::string& incarnation, link_state& x);
   void pass_on_all();
@@ -103,7 +105,7 @@ private:
   std::map<std::string, queue_state> queues_;
   std::function<void()> poke_;
   bool poked_ = false;
-  outbox out_;
+  outgoing out_;
   clock::time_point extended_at_{};
   clock::time_point extended_until_{};
 };

@@ -14,7 +14,7 @@ known as materialized (
         select g.locked_by from :"schema".gen_durable g where g.id = c.instance_id and g.status = 'executing'))
     offset 0
   ) c
-), verdict as materialized (
+), charge as materialized (
   select e.id, e.locked_by as token, e.crashed, e.trials, e.attempt, v.crashed_in,
     least(e.crashes, 2147483646) + e.crashed::int - cardinality(e.crashed_in) + cardinality(v.crashed_in) as crashes,
     coalesce(e.excused, 0) + cardinality(e.crashed_in) - cardinality(v.crashed_in) as excused,
@@ -33,12 +33,12 @@ known as materialized (
   select b.process, b.id, true, bool_or(b.convicted)
   from (
     select k.process, v.id, false as convicted
-    from verdict v
+    from charge v
     join known k on k.process = v.process and k.instance_id = v.id
     where v.crashed
     union all
     select p.process, v.id, true
-    from verdict v
+    from charge v
     cross join most m
     cross join lateral unnest(v.crashed_in) as p (process)
     where m.trials > 0 and least(v.trials, v.attempt + 1::bigint) >= m.trials and v.crashes >= 2) b
