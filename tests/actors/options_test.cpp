@@ -160,8 +160,8 @@ CAF_TEST(a value of another type is refused with the option the value and what
                   sentence("poll: expected " + times + ", got \"soon\""));
   CAF_CHECK_EQUAL(refused("poll = 50"),
                   sentence("poll: expected " + times + ", got 50"));
-  CAF_CHECK_EQUAL(refused("look = 500us"),
-                  sentence("look: expected " + times + ", got 500us"));
+  CAF_CHECK_EQUAL(refused("probe = 500us"),
+                  sentence("probe: expected " + times + ", got 500us"));
   CAF_CHECK_EQUAL(
     refused("connections = 4294967296"),
     sentence("connections: expected a whole number of 32 bits, got "

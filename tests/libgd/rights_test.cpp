@@ -423,7 +423,7 @@ CAF_TEST(functions run as the owner of the tables) {
 }
 
 CAF_TEST(who looks reads all and changes nothing) {
-  grant("look");
+  grant("read");
   auto by = gd::client::connect(options());
   CAF_REQUIRE_EQUAL(refusal(by), "");
   auto id = std::stoll(foreign);
@@ -452,7 +452,7 @@ CAF_TEST(who looks reads all and changes nothing) {
 }
 
 CAF_TEST(who operates has the verbs and is named by them) {
-  grant("look");
+  grant("read");
   grant("operate");
   auto by = gd::client::connect(options());
   CAF_REQUIRE_EQUAL(refusal(by), "");
