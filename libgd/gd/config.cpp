@@ -29,9 +29,21 @@ result<void> check_range(std::string_view field, T value, T least, T most) {
     {}};
 }
 
-result<void> check_statement_timeout(milliseconds value) {
-  return check_time("statement_timeout", value, milliseconds{100},
-                    longest_statement);
+/// The engine's, and those of steps.
+result<void> check_statements(milliseconds own, const effect_settings& x) {
+  for (auto ok :
+       {check_time("statement_timeout", own, milliseconds{100},
+                   longest_statement),
+        check_time("effects.statement_timeout", x.statement_timeout,
+                   milliseconds{1}, longest_statement),
+        check_time("effects.lock_timeout", x.lock_timeout, milliseconds{1},
+                   longest_statement),
+        check_range("effects.connections", x.connections, 1, 1'000),
+        x.role.empty() ? result<void>{}
+                       : check_name("effects.role", x.role, {.name = 63})})
+    if (!ok)
+      return ok;
+  return {};
 }
 
 } // namespace
@@ -57,7 +69,7 @@ result<void> config::validate() const {
         time{"connect_timeout", connect_timeout, 100},
         time{"connect_within", connect_within, 0}})
     checks.push_back(check_time(field, value, milliseconds{least}));
-  checks.push_back(check_statement_timeout(statement_timeout));
+  checks.push_back(check_statements(statement_timeout, effects));
   checks.push_back(check_range("jitter", jitter, 0.0, 1.0));
   checks.push_back(check_range("sweep_backoff", sweep_backoff, 1, 1'000));
   checks.push_back(check_range("max_crashes", max_crashes, 0, 1'000));

@@ -25,9 +25,14 @@
 #include <utility>
 #include <vector>
 
+struct pg_conn;
+
 /// \file
 /// What a user writes: the steps of a machine, its error handler.
 namespace gd {
+
+template <class State>
+class transaction_context;
 
 /// What the ledger keeps of a machine's instances, as they are inserted.
 enum class history : std::uint8_t {
@@ -184,6 +189,9 @@ class machine {
 public:
   /// A step: gets the stored state as JSON text.
   using body = std::function<outcome(context_base&, const std::string& state)>;
+  /// A step in a transaction: gets libpq's connection as well.
+  using transaction_body = std::function<outcome(
+    context_base&, const std::string& state, pg_conn* db)>;
   /// What `on_error` was given: gets the state as it was picked, as JSON text.
   using handler = std::function<outcome(const failure&, context_base&,
                                         const std::string& state)>;
@@ -199,9 +207,11 @@ public:
   /// A step, as `step`, `rest` or `final` has defined it.
   struct step_definition {
     std::string name{}; ///< its enumerator's
-    body run;           ///< empty: asynchronous, or defined by nobody
+    /// Empty: asynchronous, in a transaction, or defined by nobody.
+    body run;
     std::shared_ptr<const async_function> start{}; ///< of an asynchronous step
-    step_options how{};                            ///< how it runs
+    transaction_body run_in_transaction{}; ///< of a step in a transaction
+    step_options how{};                    ///< how it runs
     /// The steps that its `next` may go to, as its type or its list declares;
     /// nullopt: it declares nothing, and may go anywhere.
     std::optional<std::vector<std::string>> to{};
@@ -212,7 +222,7 @@ public:
 
     /// Whether it has a function.
     bool defined() const noexcept {
-      return run || start;
+      return run || start || run_in_transaction;
     }
 
     /// The time limit, with the default of its kind; nullopt: any time.
@@ -322,6 +332,24 @@ concept asynchronous = requires(F f) {
   {
     std::move(f).template bind<State>()
     } -> std::same_as<std::shared_ptr<const async_function>>;
+};
+
+/// What `in_transaction` makes of a function.
+template <class F>
+class transaction_function;
+
+/// The function that a step has been given, and what it is called with.
+template <class F, class State>
+struct step_function {
+  using type = F;
+  using argument = context<State>;
+  static constexpr bool in_transaction = false;
+};
+template <class F, class State>
+struct step_function<transaction_function<F>, State> {
+  using type = F;
+  using argument = transaction_context<State>;
+  static constexpr bool in_transaction = true;
 };
 
 /// The steps that an outcome of that type may go to; nullopt: any.
@@ -539,7 +567,7 @@ public:
 
   /// Defines a step: `outcome f(context<State>&)`, where any type that converts to
   /// `outcome` will do, or one that delivers its outcome later:
-  /// `gd::actors::async(f)`. Where the type tells of a step of another enum than
+  /// `gd::actors::async(f)`, or one with a transaction: `gd::in_transaction(f)`. Where the type tells of a step of another enum than
   /// `Step`, it does not compile. A type that names steps, or none, declares that
   /// it goes to these alone: `gd::to<ship, cancelled>`, `gd::parked`, `gd::again`,
   /// `gd::ended`.
@@ -553,29 +581,38 @@ public:
   /// another step counts as an exception.
   template <class F>
   machine_builder step(Step which, step_options how, F f) && {
+    using function = detail::step_function<F, State>;
+    using call = typename function::type&;
+    using argument = typename function::argument&;
     auto& slot = detail::new_step(built_, static_cast<std::size_t>(which));
     slot.to = detail::declared(built_, "step " + slot.name,
-                               declared_by_call<F&, context<State>&>(), how.to);
+                               declared_by_call<call, argument>(), how.to);
     slot.how = std::move(how);
     if constexpr (detail::asynchronous<F, State>) {
       slot.start = std::move(f).template bind<State>();
     } else {
-      static_assert(std::is_invocable_r_v<outcome, F&, context<State>&>,
-                    "a step is an outcome(gd::context<State>&)");
-      static_assert(detail::call_stays_in<Step, F&, context<State>&>,
+      static_assert(std::is_invocable_r_v<outcome, call, argument>,
+                    "a step is an outcome(gd::context<State>&), or, in a "
+                    "transaction, an outcome(gd::transaction_context<State>&)");
+      static_assert(detail::call_stays_in<Step, call, argument>,
                     "this step goes on with a step of another machine: "
                     "gd::next takes the enum that gd::define was given");
-      static_assert(detail::call_may_carry<State, F&, context<State>&>,
+      static_assert(detail::call_may_carry<State, call, argument>,
                     "this step's outcome has a state of another type than the "
                     "one that gd::define was given");
-      slot.run =
-        [f = std::move(f)](context_base& base,
-                           const std::string& state) mutable -> outcome {
-        auto ctx = detail::typed_context<State>(std::move(base), state);
-        outcome result = f(ctx);
-        base = std::move(ctx); // with its marks on the inbox
-        return result;
-      };
+      if constexpr (function::in_transaction) {
+        slot.how.blocking = true;
+        slot.run_in_transaction = std::move(f).template bind<State>();
+      } else {
+        slot.run =
+          [f = std::move(f)](context_base& base,
+                             const std::string& state) mutable -> outcome {
+          auto ctx = detail::typed_context<State>(std::move(base), state);
+          outcome result = f(ctx);
+          base = std::move(ctx); // with its marks on the inbox
+          return result;
+        };
+      }
     }
     return std::move(*this);
   }

@@ -310,6 +310,18 @@ gd::result<harness::outcome_row> harness::run_async(gd::run& what) {
                              row.id, row.step, row.fsm, row.fsm_version));
 }
 
+gd::result<harness::ended> harness::run(gd::run& what, bool crashes) {
+  const auto* step = what.held().step();
+  if (step != nullptr && step->run_in_transaction)
+    return run_in_transaction(what, crashes);
+  auto row = step != nullptr && step->start
+               ? run_async(what)
+               : gd::result<outcome_row>{what.execute()};
+  if (!row)
+    return row.error();
+  return ended{crashes ? nullptr : std::move(*row)};
+}
+
 gd::result<void> harness::execute(
   store::picked_row row, lease_ptr under,
   const std::function<gd::result<written>(store::outcome_row)>& write,
@@ -324,27 +336,24 @@ gd::result<void> harness::execute(
   auto held = std::make_shared<held_row>(of, std::move(row), std::move(under),
                                          limits_);
   gd::run what{held};
-  auto ran = held->step() != nullptr && held->step()->start
-               ? run_async(what)
-               : gd::result<outcome_row>{what.execute()};
+  auto crash = crashes_.find(seen.id);
+  bool crashes = crash != crashes_.end() && crash->second > 0;
+  auto ran = run(what, crashes);
   if (!ran) {
     auto ok = write(std::move(back));
     return ok ? ran.error() : ok.error();
   }
-  bool crashed = *ran == nullptr;
-  if (auto crash = crashes_.find(seen.id);
-      crash != crashes_.end() && crash->second > 0) {
+  if (crashes)
     --crash->second;
-    crashed = true;
-  }
-  if (crashed) {
+  if (!ran->row) {
     seen.outcome = "crash";
     history_.push_back(std::move(seen));
     return lose();
   }
-  auto outcome = std::move(**ran);
+  auto outcome = std::move(*ran->row);
   while (true) {
-    auto became = write(outcome);
+    auto became = ran->applied ? gd::result<written>{written{*ran->applied, {}}}
+                               : write(outcome);
     if (!became)
       return became.error();
     if (became->refused) {

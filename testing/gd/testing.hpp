@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gd/client.hpp>
+#include <gd/config.hpp>
 #include <gd/instance.hpp>
 #include <gd/json.hpp>
 #include <gd/machine.hpp>
@@ -24,6 +25,7 @@ namespace gd {
 class run;
 class key_table;
 class lease;
+class step_sessions;
 class turn;
 
 namespace pq {
@@ -39,6 +41,8 @@ struct picked_row;
 } // namespace store
 
 } // namespace gd
+
+struct pg_conn;
 
 /// For tests of machines: runs them one step after the other, in the calling
 /// thread, without an engine. `simulation` needs no database, and its clock is
@@ -196,6 +200,16 @@ protected:
     std::optional<error> refused{};
   };
 
+  /// What became of a step.
+  struct ended {
+    outcome_row row{}; ///< null: it has crashed
+    /// Of a step in a transaction: the outcome is written already, or stale.
+    std::optional<bool> applied{};
+  };
+
+  /// Runs a step in a transaction; if it `crashes`, what it has done there is undone.
+  virtual gd::result<ended> run_in_transaction(gd::run& what, bool crashes) = 0;
+
   /// Runs the step of a picked row, and writes its outcome or loses it.
   gd::result<void>
   execute(store::picked_row row, std::shared_ptr<lease> under,
@@ -209,6 +223,7 @@ protected:
 
 private:
   gd::result<void> drain(std::size_t at_most, std::size_t& steps);
+  gd::result<ended> run(gd::run& what, bool crashes);
   static error no_result(const gd::instance& x);
   /// With what its machine decrypts.
   gd::result<gd::instance> plain_instance(std::int64_t id);
@@ -226,6 +241,9 @@ struct simulation_settings {
   /// What the clock shows at first.
   std::chrono::sys_time<std::chrono::microseconds> start
     = std::chrono::sys_days{std::chrono::year{2020} / 1 / 1};
+  /// What steps in transactions get as `ctx.db()`, a `PGconn*` without a transaction: each
+  /// of them runs in one, which is committed with its outcome. Null: they are refused.
+  pg_conn* db = nullptr;
 };
 
 /// Instances and their inboxes in memory. Does what the SQL does, and answers
@@ -259,6 +277,7 @@ protected:
   gd::result<bool> run_one() override;
   gd::result<void> pass(std::chrono::microseconds by) override;
   gd::result<std::optional<std::chrono::microseconds>> next_due() override;
+  gd::result<ended> run_in_transaction(gd::run& what, bool crashes) override;
   /// \endcond
 
 private:
@@ -315,6 +334,7 @@ private:
   void lose(row& x);
   void return_rows();
   written apply(store::outcome_row what);
+  gd::result<ended> commit(gd::run& what, outcome_row row);
   /// Moves the row on as the outcome says, but for its inbox.
   void change(row& x, store::outcome_row& what);
   /// Forgets what the machine lets be forgotten; nodes do it some time later.
@@ -323,6 +343,7 @@ private:
   void consume(row& x, const store::outcome_row& what);
 
   std::map<std::int64_t, row> rows_;
+  pg_conn* db_;
   std::chrono::sys_time<std::chrono::microseconds> now_;
   std::optional<error> problem_;
   std::int64_t ids_ = 0;
@@ -338,6 +359,8 @@ struct in_database_settings {
   gd::limits limits{}; ///< bounds of what a row may hold
   /// Served after the machines' own queues.
   std::vector<std::string> queues{};
+  /// Of steps in transactions, which have a connection of their own.
+  effect_settings effects{};
 };
 
 /// The same in a database, through the engine's own SQL: for tests that want to
@@ -374,6 +397,7 @@ private:
   gd::result<bool> run_one() override;
   gd::result<void> pass(std::chrono::microseconds by) override;
   gd::result<std::optional<std::chrono::microseconds>> next_due() override;
+  gd::result<ended> run_in_transaction(gd::run& what, bool crashes) override;
 
   gd::result<pq::rows> run(pq::call what) const;
   gd::result<void> sweep();
@@ -386,6 +410,7 @@ private:
   std::optional<client> client_;
   std::shared_ptr<key_table> keys_;
   std::vector<session> sessions_;
+  std::unique_ptr<step_sessions> sessions_;
   std::int64_t swept_at_us_ = 0;
   std::chrono::microseconds advanced_{0};
 };

@@ -3,6 +3,7 @@
 #include <gd/config.hpp>
 #include <gd/engine/queue/key.hpp>
 #include <gd/engine/queue/turn.hpp>
+#include <gd/engine/step/step_sessions.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/store/lease.hpp>
@@ -61,8 +62,10 @@ struct in_database::session {
 in_database::in_database(pq::options where, in_database_settings how)
   : harness(how.limits),
     how_(std::move(how)),
-    db_(std::make_unique<pq::connection>(std::move(where))),
-    keys_(std::make_shared<key_table>()) {
+    db_(std::make_unique<pq::connection>(where)),
+    keys_(std::make_shared<key_table>()),
+    sessions_(std::make_unique<step_sessions>(step_sessions::settings{
+      .where = std::move(where), .how = how_.effects})) {
   // nop
 }
 

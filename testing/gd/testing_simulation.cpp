@@ -55,7 +55,7 @@ void forget_awaited(instance& x) {
 // -- the simulation -----------------------------------------------------------
 
 simulation::simulation(std::vector<machine> machines, simulation_settings how)
-  : harness(how.limits), now_(how.start) {
+  : harness(how.limits), db_(how.db), now_(how.start) {
   if (!to_microseconds(now_))
     problem_ = {errc::invalid_argument,
                 "start: expected a time of the years 0 to 9999",

@@ -14,6 +14,7 @@
 #include <gd/store/ends.hpp>
 #include <gd/store/nodes.hpp>
 #include <gd/store/operate.hpp>
+#include <gd/store/steps.hpp>
 #include <gd/store/store.hpp>
 #include <gd/store/transitions.hpp>
 
@@ -168,6 +169,7 @@ columns_by read_by_name() {
     {&sql::why, columns_of<gd::why>()},
     {&sql::fork, {"id"}},
     {&sql::stats, columns_of<gd::stats_row>()},
+    {&sql::leave_step, columns_of<store::left_step>()},
   };
 }
 
@@ -188,7 +190,8 @@ const std::set<const sql::statement*> not_by_name{
   &sql::lock_job,      &sql::unlock_job,
   &sql::work_on_job,   &sql::cancel_job,
   &sql::upgrade,       &sql::check_ids,
-  &sql::unknown,
+  &sql::unknown,       &sql::enter_step,
+  &sql::xact_status,
 };
 
 struct cleared {

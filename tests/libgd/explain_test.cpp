@@ -207,7 +207,9 @@ const std::vector exempt{&sql::begin,        &sql::release_savepoint,
                          &sql::upgrade,      &sql::foreign_sessions,
                          &sql::open_job,     &sql::paused_queues,
                          &sql::pick_summary, &sql::bring_older,
-                         &sql::state_faults};
+                         &sql::state_faults, &sql::clean_session,
+                         &sql::enter_step,   &sql::leave_step,
+                         &sql::xact_status,  &sql::check_constraints};
 
 bool is_exempt(const sql::statement& x) {
   return std::find(exempt.begin(), exempt.end(), &x) != exempt.end();

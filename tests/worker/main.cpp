@@ -12,10 +12,12 @@
 #include <gd/actors/engine.hpp>
 #include <gd/actors/remote.hpp>
 #include <gd/machine.hpp>
+#include <gd/transaction_step.hpp>
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
+#include <libpq-fe.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -32,6 +34,7 @@ GD_ENUM(doze_step, doze);
 GD_ENUM(kill_step, kill);
 GD_ENUM(count_step, more);
 GD_ENUM(carry_step, carry, put);
+GD_ENUM(note_step, note);
 
 struct nothing {
   GD_STATE(nothing);
@@ -130,6 +133,18 @@ gd::machine carry() {
     });
 }
 
+/// Notes its instance in a transaction, at whose end it waits for a lock.
+gd::machine note() {
+  return gd::define<nothing, note_step>("Note", 1).step(
+    note_step::note,
+    gd::in_transaction([](gd::transaction_context<nothing>& ctx) {
+      auto statement = "insert into notes values (" + std::to_string(ctx.id)
+                       + "); select pg_advisory_xact_lock(1)";
+      PQclear(PQexec(ctx.db(), statement.c_str()));
+      return gd::done(attempts{ctx.attempt});
+    }));
+}
+
 /// "queues=N"; zero: something else.
 int queues_of(std::string_view mode) {
   constexpr std::string_view name = "queues=";
@@ -160,7 +175,7 @@ int main(int argc, char** argv) {
   gd::config options;
   options.database = argv[1];
   options.node = argv[2];
-  options.machines = {hang(), walk(), doze(), killer(), count()};
+  options.machines = {hang(), walk(), doze(), killer(), count(), note()};
   if (is_walks)
     options.machines = gd::test::all_walks();
   if (queues > 0) {

@@ -172,6 +172,13 @@ struct step_outcome {
   std::shared_ptr<ended_step> what;
 };
 
+struct written_step;
+
+/// A step in a transaction has ended, with its outcome.
+struct step_written {
+  std::shared_ptr<written_step> what;
+};
+
 /// The row is completed: its outcome is durable, or lost for good. The receiver ends.
 struct step_completed {};
 
@@ -337,7 +344,8 @@ struct hang_up {};
   local(beat_again) local(locked_beat_due) local(hint) local(due_backlog)        \
   local(remote_node_found) local(run_step) local(run_steps) local(may_run)            \
   local(step_begun) local(steps_ended) local(rows_claimed)                     \
-  local(suspects_changed) local(step_outcome) local(step_completed)              \
+  local(suspects_changed) local(step_outcome) local(step_written)              \
+  local(step_completed)                                                          \
   local(step_failed) local(step_refused) local(drain) local(drained)           \
   local(set_backend) local(close_gateway) local(node_gone) local(link_arrived)      \
   local(link_poked) local(let_others_in) local(workers_changed)                 \

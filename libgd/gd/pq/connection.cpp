@@ -1,5 +1,6 @@
 #include <gd/pq/connection.hpp>
 
+#include <gd/pq/ensure.hpp>
 #include <gd/pq/text.hpp>
 #include <gd/sql.hpp>
 #include <gd/time.hpp>
@@ -62,13 +63,17 @@ void connection::establish() {
   handle_ = PQconnectStartParams(keys.data(), values.data(), 0);
   if (handle_ == nullptr || PQstatus(handle_) == CONNECTION_BAD)
     return die(last_error());
+  listen_to_notices();
+  events_ = POLLOUT;
+}
+
+void connection::listen_to_notices() {
   PQsetNoticeReceiver(
     handle_,
     [](void* to, const PGresult* told) {
     static_cast<connection*>(to)->take_notice(told);
     },
     this);
-  events_ = POLLOUT;
 }
 
 /// What the statement that pins the rest must find: whatever the role or the database
@@ -513,6 +518,41 @@ result<void> connection::execute(std::string_view text) {
   PQsetnonblocking(handle_, 1);
   PQenterPipelineMode(handle_);
   return outcome;
+}
+
+// -- users' code --------------------------------------------------------------
+
+pg_conn* connection::lend() {
+  ensure(phase_ == phase::idle, "what is lent is not in use");
+  PQexitPipelineMode(handle_);
+  PQsetnonblocking(handle_, 0);
+  return handle_;
+}
+
+result<connection::transaction_state> connection::take_back() {
+  using state = transaction_state;
+  listen_to_notices(); // a library may have set its own
+  auto refuse = [this](std::string why) {
+    error x{errc::unavailable, std::move(why), {}};
+    die(x);
+    return x;
+  };
+  if (PQstatus(handle_) != CONNECTION_OK)
+    return refuse(last_error().message);
+  if (PQbackendPID(handle_) != backend_)
+    return refuse("the connection was made anew");
+  auto status = PQtransactionStatus(handle_);
+  if (status == PQTRANS_ACTIVE || PQexitPipelineMode(handle_) != 1
+      || PQsetnonblocking(handle_, 1) != 0 || PQenterPipelineMode(handle_) != 1)
+    return refuse("a command is under way on the connection");
+  switch (status) {
+    case PQTRANS_INTRANS:
+      return state::open;
+    case PQTRANS_INERROR:
+      return state::failed;
+    default:
+      return state::none;
+  }
 }
 
 } // namespace gd::pq

@@ -86,11 +86,27 @@ public:
   /// migration. Its results are dropped.
   result<void> execute(std::string_view text);
 
+  // -- for users' code --------------------------------------------------------
+
+  /// What has become of the transaction in which a handle was lent.
+  enum class transaction_state : std::uint8_t {
+    none,
+    open,
+    failed, ///< it can only be rolled back
+  };
+
+  /// libpq's own, which may block, and is in no pipeline: its user may do with it what
+  /// libpq lets him, but end it, until `take_back`. Only when idle.
+  pg_conn* lend();
+  /// The connection is idle. An error: it cannot be used any more, and is dead.
+  result<transaction_state> take_back();
+
 private:
   enum class expected : std::uint8_t { prepared, result, commit, sync };
 
   void establish();
   void establish_again();
+  void listen_to_notices();
   std::string start_options() const;
   bool try_without_timeout();
   bool try_next_host(const error& why);

@@ -343,6 +343,19 @@ void worker::leave() {
   impl_->leave();
 }
 
+/// A worker has no database in which a step could have a transaction.
+static result<void> check_steps(const std::vector<machine>& machines) {
+  for (const auto& one : machines)
+    for (const auto& step : one.steps)
+      if (step.run_in_transaction)
+        return error{errc::invalid_argument,
+                     "join: step " + step.name + " of " + one.title()
+                       + " is in a transaction, and a worker has no database: "
+                         "run this machine on an engine's node",
+                     {}};
+  return {};
+}
+
 result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
                     std::vector<machine> machines,
                     std::vector<queue_config> queues, join_options how) {
@@ -368,6 +381,8 @@ result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
   cfg.queues = std::move(queues);
   cfg.on_event = how.on_event;
   if (auto ok = cfg.validate(); !ok)
+    return ok.error();
+  if (auto ok = check_steps(cfg.machines); !ok)
     return ok.error();
   home->machines = std::make_shared<registry>(cfg.machines);
   home->incarnation = make_incarnation(cfg.node);

@@ -265,6 +265,13 @@ result<engine> start(caf::actor_system& sys, config options) {
     longest_reconnect_pause(home->config), greeting_of(home->known_as),
     home->config.connect_within);
   home->db = x->db;
+  home->step_sessions = std::make_shared<step_sessions>(step_sessions::settings{
+    .where = home->config.connection_options(home->incarnation),
+    .how = home->config.effects,
+    .lease = home->config.lease,
+    .resend = home->config.resend_window(),
+    .connection_slot = home->step_lane(),
+    .on_event = home->config.on_event});
   auto backend = sys.spawn<gateway_backend>(home);
   auto gateway_handle = sys.spawn<gateway_server>(home, backend);
   x->gateway_handle = gateway_handle;

@@ -49,7 +49,12 @@ namespace {
   option(limits.payload, "bytes of a signal's payload")                        \
   option(limits.metadata, "bytes of a transition's metadata")                  \
   option(limits.reason, "bytes of an error's text")                            \
-  option(limits.inbox, "signals of an instance that are not consumed")
+  option(limits.inbox, "signals of an instance that are not consumed")         \
+  option(effects.connections, "of steps in transactions")                      \
+  option(effects.search_path, "where steps' statements look for names")        \
+  option(effects.role, "with whose rights steps' statements run")              \
+  option(effects.statement_timeout, "for each statement of a step")            \
+  option(effects.lock_timeout, "for each lock that such a statement waits for")
 // clang-format on
 
 constexpr auto engine_group = "gd.engine";
@@ -70,15 +75,24 @@ constexpr std::size_t options_in_all = [] {
 #undef GD_COUNT
   return n;
 }();
-/// With `machines` and `on_event`, and `limits` in the place of its own fields.
+/// Those of `effects`.
+constexpr std::size_t effect_options = 5;
+/// With `machines` and `on_event`, and `limits` and `effects` in the place of their own
+/// fields.
 constexpr auto fields_in_all = options_in_all
-                               - gd::detail::count_fields<limits>() + 3;
+                               - gd::detail::count_fields<limits>()
+                               - effect_options + 4;
 static_assert(
   gd::detail::has_fields<config>(std::make_index_sequence<fields_in_all>{})
     && !gd::detail::has_fields<config>(
       std::make_index_sequence<fields_in_all + 1>{}),
   "GD_ENGINE_OPTIONS lists each field of gd::config but machines "
   "and on_event");
+static_assert(gd::detail::has_fields<effect_settings>(
+                std::make_index_sequence<effect_options>{})
+                && !gd::detail::has_fields<effect_settings>(
+                  std::make_index_sequence<effect_options + 1>{}),
+              "GD_ENGINE_OPTIONS lists each field of gd::effect_settings");
 
 } // namespace
 

@@ -14,6 +14,7 @@
 #include <gd/engine/queue/held_bytes.hpp>
 #include <gd/engine/queue/key.hpp>
 #include <gd/engine/queue/quarantine.hpp>
+#include <gd/engine/step/step_sessions.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/registry.hpp>
 #include <gd/store/lease.hpp>
@@ -284,6 +285,8 @@ struct node {
   set_once<far_nodes> far;
   refused_rows refused;
   std::shared_ptr<database> db;
+  /// Null: the node has no database of its own.
+  std::shared_ptr<gd::step_sessions> step_sessions;
 
   /// The reactor's connection slots beside those of `connections`: what the gateway is
   /// asked that writes nothing; and what takes long, and nobody else may wait for.
@@ -292,6 +295,10 @@ struct node {
   }
   std::size_t long_read_slot() const {
     return read_slot() + 1;
+  }
+  /// In events, of connections of steps: no connection slot of the reactor.
+  std::size_t step_lane() const {
+    return long_read_slot() + 1;
   }
 
   /// What a queue may hold of these, whatever the others do: half is divided among them.

@@ -1,5 +1,7 @@
 #include <gd/actors/queue/picker.hpp>
 
+#include <gd/actors/queue/step.hpp>
+
 #include <gd/pq/ensure.hpp>
 #include <gd/store/ends.hpp>
 
@@ -108,6 +110,7 @@ caf::behavior picker_actor::make_behavior() {
     drive();
     }, [this](step_begun x) { on_step_begun(x); },
     [this](step_outcome& x) { on_step_outcome(*x.what); },
+    [this](step_written& x) { on_step_written(*x.what); },
     [this](machines_withdrawn) { // what runs ends as it is
     gate_.withdraw();
     turn_.serve(home_->machines->keys());
@@ -653,6 +656,35 @@ void picker_actor::add_outcome(entry& x, outcome_ptr outcome, gd::run after) {
     pick_follows_ = true; // the signal may be there
   turn_.add(std::move(outcome), x.tag,
             x.key && x.is_down() ? x.key : std::nullopt);
+}
+
+/// Its outcome is not the turn's to write: the rest is as if it were.
+void picker_actor::on_step_written(written_step& x) {
+  using fate = step_transaction::fate;
+  using verdict = turn::flushed::verdict;
+  auto* found = begun_.find(x.tag);
+  if (found == nullptr || found->has_outcome())
+    return;
+  auto what = x.row->what;
+  found->what = std::move(x.what);
+  begun_.report(*found, false);
+  begun_.leave_slot(*found);
+  turn::flushed written{.tag = x.tag,
+                        .row = std::move(x.row),
+                        .what = x.became == fate::applied ? verdict::applied
+                                : x.became == fate::stale ? verdict::stale
+                                                          : verdict::unknown};
+  // It may be due, and no pick of this turn can have seen it.
+  if (what == store::write_kind::next || what == store::write_kind::await) {
+    pick_again();
+    if (wanted() <= 0)
+      home_->leave_to_others(queue_.name, false);
+  } else if (what == store::write_kind::replay
+             || what == store::write_kind::later) {
+    pick_again(); // to see when
+  }
+  collect_flushed(written);
+  free_slot();
 }
 
 void picker_actor::collect_flushed(turn::flushed& x) {

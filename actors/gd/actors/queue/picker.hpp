@@ -95,6 +95,7 @@ private:
   void start_steps();
   void free_slot() override;
   void add_outcome(entry& x, outcome_ptr outcome, gd::run after) override;
+  void on_step_written(written_step& x);
   void collect_flushed(turn::flushed& x);
   void go_on(const entry& x, turn::flushed& written);
   void crash(entry& x, const gd::run& what, const std::string& why) override;

@@ -74,9 +74,33 @@ void step_actor::execute() {
   }
   home_->begin(*under, system().clock().now());
   home_->tell(what_.held().start_told());
+  if (const auto* defined = what_.held().step();
+      defined != nullptr && defined->run_in_transaction)
+    return execute_in_transaction();
   // If it is too late for an outcome, our end says that the function has returned.
   if (auto outcome = what_.execute_unless_decided())
     report(std::move(outcome));
+  quit();
+}
+
+void step_actor::execute_in_transaction() {
+  using fate = step_transaction::fate;
+  step_transaction one{what_, *home_->step_sessions};
+  auto x = one.execute();
+  if (x.refused)
+    home_->tell(
+      events::outcome_refused{what_.held().under()->id, std::move(*x.refused)});
+  if (x.unreplicated)
+    home_->tell(
+      events::not_replicated{home_->step_lane(), std::move(*x.unreplicated)});
+  if (x.what == fate::failed) {
+    report(std::move(x.row));
+  } else if (x.what != fate::none) {
+    // Before a heartbeat looks for a row that executes no more.
+    home_->leases.remove(what_.held().under());
+    anon(picker_, step_written{std::make_shared<written_step>(
+                    written_step{tag_, what_, std::move(x.row), x.what})});
+  }
   quit();
 }
 

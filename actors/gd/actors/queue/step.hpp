@@ -4,6 +4,7 @@
 #include <gd/actors/node/node.hpp>
 
 #include <gd/engine/step/run.hpp>
+#include <gd/engine/step/step_transaction.hpp>
 
 #include <caf/event_based_actor.hpp>
 
@@ -20,6 +21,15 @@ namespace gd::actors {
 enum class step_thread : std::uint8_t {
   own,
   shared, ///< one of CAF's: with a permit
+};
+
+/// A step in a transaction has ended, and what became of its outcome is known.
+struct written_step {
+  /// The picker's number for it.
+  std::uint64_t tag = 0;
+  gd::run what;
+  outcome_ptr row{};
+  step_transaction::fate became = step_transaction::fate::applied;
 };
 
 /// Runs one picked row's step, reports its outcome and ends. Or calls the
@@ -41,6 +51,7 @@ private:
   void when_permitted(std::function<void()> what);
   void run_permitted();
   void execute();
+  void execute_in_transaction();
   void report(outcome_ptr row);
 
   node_ptr home_;

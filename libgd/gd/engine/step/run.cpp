@@ -61,7 +61,11 @@ outcome run::call(context_base& ctx) {
                      + held_->of().step_names()};
   if (!found->run)
     throw broken_row{"step " + picked().step + " of " + held_->of().title()
-                     + " is asynchronous: it needs an engine of gd::actors"};
+                     + (found->start
+                          ? " is asynchronous: it needs an engine of "
+                            "gd::actors"
+                          : " is in a transaction: it needs an "
+                            "engine with a database")};
   std::string room;
   return found->run(ctx, found->rests ? picked().state : held_->state(room));
 }
@@ -70,15 +74,23 @@ outcome_ptr run::finish(outcome x, const context_base& ctx) {
   ended_ = clock::now();
   try {
     auto encoded = encode(std::move(x), ctx, false);
-    if (encoded)
-      return std::move(*encoded);
-    // What encrypts may be out of order for a while.
-    bool permanent = encoded.error().code != errc::cipher;
-    return handle(failure{encoded.error().message, nullptr, permanent},
-                  without_data(encoded.error()).message);
+    return encoded ? std::move(*encoded) : fail(encoded.error());
   } catch (...) {
     return fail(std::current_exception());
   }
+}
+
+result<outcome_ptr> run::check(outcome x, const context_base& ctx) {
+  ended_ = clock::now();
+  return encode(std::move(x), ctx, false);
+}
+
+outcome_ptr run::fail(const error& why) {
+  ended_ = clock::now();
+  // What encrypts may be out of order for a while.
+  bool permanent = why.code != errc::cipher;
+  return handle(failure{why.message, nullptr, permanent},
+                without_data(why).message);
 }
 
 outcome_ptr run::fail(const std::exception_ptr& thrown) {

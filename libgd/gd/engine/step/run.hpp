@@ -45,11 +45,18 @@ public:
 
   outcome_ptr finish(outcome x, const context_base& ctx);
 
+  /// Its step's outcome as a row; an error, for `fail`, is why it cannot be carried out. For
+  /// whoever has something to undo before the handler is called.
+  result<outcome_ptr> check(outcome x, const context_base& ctx);
+
   /// The step has thrown this.
   outcome_ptr fail(const std::exception_ptr& thrown);
 
   /// It has failed without throwing.
   outcome_ptr fail(const failure& why);
+
+  /// Its outcome cannot be carried out.
+  outcome_ptr fail(const error& why);
 
   /// "step ship took longer than 30s".
   static std::string over_limit(const std::string& step,
