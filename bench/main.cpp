@@ -142,6 +142,12 @@ std::vector<workload> workloads(const sizes& size) {
       {"run_ahead", chains + " --run-ahead 100"}}},
     {"history", "drain and chains without history, and with it",
      histories(drain, chains)},
+    {"effects",
+     "instances of one step whose end carries an insert, a signal, a statement",
+     {{"drain", drain},
+      {"insert", drain + " --effect 1"},
+      {"signal", drain + " --effect 2"},
+      {"sql", drain + " --effect 3"}}},
     {"latency",
      "single inserts on an idle system, until done; the floor is one commit",
      {{"floor", "commit --rows " + n(200, 20)},
@@ -350,6 +356,9 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--queues", x.how.queues, "engine: of the node")->check(positive);
   add("--probe-ms", x.how.probe_ms,
       "engine: between looks; 0: none; -1: its default");
+  add("--effect", x.how.effect,
+      "engine: of drain: 1 to 3: ends insert, signal, run a statement")
+    ->check(CLI::Range(0, 3));
   add("--metrics", x.how.metrics, "engine: of drain: 1: keeps metrics")
     ->check(CLI::Range(0, 1));
   add("--snapshot", x.how.snapshot,

@@ -48,8 +48,10 @@ struct parameters {
   std::int64_t queues = 1;
   std::int64_t probe_ms = -1; ///< -1: its default
   std::int64_t metrics = 0;   ///< of drain: 1: kept for Prometheus
-  std::int64_t snapshot = 0;  ///< of drain: 1: a transaction is as old as it
-  std::int64_t hints = 1;     ///< of elsewhere: whether nodes exchange them
+  /// Of drain: what each end carries: 1: an insert, 2: a signal, 3: a statement.
+  std::int64_t effect = 0;
+  std::int64_t snapshot = 0; ///< of drain: 1: a transaction is as old as it
+  std::int64_t hints = 1;    ///< of elsewhere: whether nodes exchange them
   // round_trip
   std::int64_t listen = 0;   ///< where the gateway is published; 0: anywhere
   std::int64_t connect = -1; ///< -1: not remote; 0: there; else that port

@@ -430,8 +430,52 @@ gd::event_sink drain_sink(const parameters& how, tally& commits) {
 #endif
 }
 
+/// What ends carry lands where nobody picks it.
+gd::machine carry(const parameters& how) {
+  if (how.effect == 0)
+    return count_down();
+  session db{how.database};
+  db.run("create table bench_entries (id bigint)");
+  // Each has about one signal.
+  auto first = std::stoll(db.scalar(fmt::format(
+    "with made as (insert into gen_durable (fsm, step, status, awaits, queue) "
+    "select 'Target', 'work', 'awaiting_signal', 'never', 'none' from "
+    "generate_series(1, {}) returning id) select min(id) from made",
+    how.effect == 2 ? how.rows : 1)));
+  auto targets = how.rows;
+  auto kind = how.effect;
+  return gd::define<counter, only_step>("CountDown", 1)
+    .step(only_step::work,
+          [first, targets, kind](gd::context<counter>& ctx) -> gd::outcome {
+            if (kind == 1)
+              return gd::done().insert({.fsm = "CountDown",
+                                        .state = gd::to_json(ctx.state),
+                                        .queue = "none"});
+            if (kind == 2)
+              return gd::done().signal(
+                {.target = first + ctx.id % targets, .name = "done"});
+            return gd::done()
+              .sql("insert into public.bench_entries values ($1)", ctx.id)
+              .expect_rows(1);
+          });
+}
+
+/// All of it has happened, once.
+void verify_carried(const parameters& how) {
+  if (how.effect == 0)
+    return;
+  const char* where[] = {
+    "gen_durable where queue = 'none' and fsm = 'CountDown'",
+    "gen_durable_signals", "bench_entries"};
+  auto found = session{how.database}.scalar(std::string{"select count(*) from "}
+                                            + where[how.effect - 1]);
+  if (found != std::to_string(how.rows))
+    throw std::runtime_error{"expected as many effects as rows, got " + found};
+}
+
 sample measure_drain(const parameters& how) {
   fill(how);
+  auto machine = carry(how);
   if (how.keep == 0) // nobody may send them again: they go as they end
     session{how.database}.run("update gen_durable set inserted_at = now() - "
                               "interval '1 hour'; vacuum gen_durable");
@@ -443,7 +487,7 @@ sample measure_drain(const parameters& how) {
   } else {
     barrier before{how};
     tally done;
-    node n{settings(how, count_down()), drain_sink(how, done)};
+    node n{settings(how, machine), drain_sink(how, done)};
     n.wait_until_connected();
     m.start();
     before.open();
@@ -451,6 +495,7 @@ sample measure_drain(const parameters& how) {
     m.stop();
   }
   reader.reset();
+  verify_carried(how);
   auto out = m.finish(static_cast<double>(how.rows * how.steps));
   out.more["pages per picked row"] = m.pages_per_pick();
   verify_history(how);

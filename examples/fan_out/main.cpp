@@ -15,38 +15,12 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <memory>
-#include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace {
 
 using namespace std::chrono_literals;
-
-// clang-format off
-// [client]
-/// The steps' way out: one client, which they take turns with.
-struct shared_client {
-  std::mutex mutex;
-  gd::client db;
-
-  explicit shared_client(gd::client connected) : db(std::move(connected)) {}
-};
-
-outbox into(const std::shared_ptr<shared_client>& to) {
-  return {[to](std::vector<gd::insert> rows) {
-            std::lock_guard guard{to->mutex};
-            return to->db.insert_all(std::move(rows));
-          },
-          [to](gd::signal x) {
-            std::lock_guard guard{to->mutex};
-            return to->db.signal(std::move(x));
-          }};
-}
-// [/client]
-// clang-format on
 
 int fail(const gd::error& why) {
   std::cerr << "fan_out: " << to_string(why) << '\n';
@@ -55,23 +29,17 @@ int fail(const gd::error& why) {
 
 int count_words(const std::string& database, const std::string& schema,
                 const count_state& texts) {
-  auto connect = [&] {
-    return gd::client::connect({.database = database, .schema = schema});
-  };
-  auto for_steps = connect();
-  auto db = connect();
-  if (!for_steps || !db)
-    return fail((for_steps ? db : for_steps).error());
-  auto out = into(std::make_shared<shared_client>(std::move(*for_steps)));
-
+  auto db = gd::client::connect({.database = database, .schema = schema});
+  if (!db)
+    return fail(db.error());
   caf::actor_system_config cfg;
   gd::actors::add_to(cfg);
   caf::actor_system sys{cfg};
-  auto engine = gd::actors::start(
-    sys, {.database = database,
-          .schema = schema,
-          .machines = {count_parent(out), count_part(out)},
-          .poll = 100ms});
+  auto engine = gd::actors::start(sys,
+                                  {.database = database,
+                                   .schema = schema,
+                                   .machines = {count_parent(), count_part()},
+                                   .poll = 100ms});
   if (!engine)
     return fail(engine.error());
 

@@ -24,29 +24,26 @@ int failures = 0;
   if (!(what))      \
   std::cerr << __FILE__ << ':' << __LINE__ << ": " << #what << '\n', ++failures
 
-// clang-format off
-// [sink]
-outbox into(gd::testing::harness& run) {
-  return {[&run](std::vector<gd::insert> rows) { return run.insert_all(std::move(rows)); },
-          [&run](gd::signal x) { return run.signal(std::move(x)); }};
+/// Children that begin when they are told.
+gd::machine slow_part() {
+  return gd::define<part_state, part_step>("CountPart", 1)
+    .step(part_step::count,
+          [](gd::context<part_state>& ctx) -> gd::outcome {
+            if (ctx.discard("go"))
+              return count(ctx);
+            return gd::await("go", ctx.state);
+          })
+    .step(part_step::report, report);
 }
-// [/sink]
-// clang-format on
 
 struct counting {
   gd::testing::simulation sim;
   std::int64_t parent = 0;
-  /// Nothing that a child tells gets through.
-  bool cut_off = false;
 
-  explicit counting(std::vector<std::string> texts) {
-    auto out = into(sim);
-    CHECK(sim.add(count_parent(out, 10min)));
-    out.signal = [this, signal = out.signal](gd::signal x) {
-      return cut_off ? gd::error{gd::errc::unavailable, "cut off", {}}
-                     : signal(std::move(x));
-    };
-    CHECK(sim.add(count_part(out)));
+  explicit counting(std::vector<std::string> texts,
+                    gd::machine part = count_part()) {
+    CHECK(sim.add(count_parent(10min)));
+    CHECK(sim.add(std::move(part)));
     parent = sim
                .insert({.fsm = "Count",
                         .state = gd::to_json(count_state{std::move(texts)})})
@@ -97,13 +94,19 @@ void a_child_counts_once_although_it_crashes_in_every_step() {
   CHECK(x.sim.result<total>(x.parent)->words == 3);
 }
 
+void many_children_are_made_some_at_a_time() {
+  counting x{std::vector<std::string>(600, "one")};
+  CHECK(x.sim.drain());
+  CHECK(x.executions_of("split") == 2);
+  CHECK(x.sim.result<total>(x.parent)->words == 600);
+}
+
 void stragglers_are_given_up_and_do_not_mind() {
-  counting x{{"one", "two words"}};
-  x.cut_off = true;
+  counting x{{"one", "two words"}, slow_part()};
   CHECK(x.sim.run_for(10min));
   CHECK(x.sim.instance(x.parent)->last_error == "2 parts have not reported");
-  x.cut_off = false;
-  CHECK(x.sim.run_for(10min));
+  CHECK(x.sim.signal({.target = x.parent + 1, .name = "go"}));
+  CHECK(x.sim.drain());
   CHECK(x.sim.instance(x.parent + 1)->status == "done");
 }
 
@@ -114,6 +117,7 @@ int main() {
   nothing_to_count_is_counted_too();
   children_are_made_once_although_the_parent_crashes();
   a_child_counts_once_although_it_crashes_in_every_step();
+  many_children_are_made_some_at_a_time();
   stragglers_are_given_up_and_do_not_mind();
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

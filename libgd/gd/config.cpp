@@ -46,6 +46,13 @@ result<void> check_statements(milliseconds own, const effect_settings& x) {
   return {};
 }
 
+void check_counts(const limits& x, std::vector<result<void>>& to) {
+  to.push_back(check_range("limits.inbox", x.inbox, 1, 1'000'000));
+  to.push_back(check_range("limits.effects", x.effects, 1, 10'000));
+  to.push_back(check_range<std::size_t>("limits.effect_bytes", x.effect_bytes,
+                                        1, 512 << 20));
+}
+
 } // namespace
 
 result<void> config::validate() const {
@@ -88,7 +95,7 @@ result<void> config::validate() const {
       check_range<std::size_t>(field, bytes, 1, store::longest_text));
   checks.push_back(check_range<std::size_t>("limits.name", limits.name, 1,
                                             store::longest_name));
-  checks.push_back(check_range("limits.inbox", limits.inbox, 1, 1'000'000));
+  check_counts(limits, checks);
   if (heartbeat * 2 >= lease)
     return refuse(fmt::format("heartbeat: expected less than half of the lease "
                               "({} ms), got {} ms",

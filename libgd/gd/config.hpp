@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/effect.hpp>
 #include <gd/event.hpp>
 #include <gd/instance.hpp>
 #include <gd/machine.hpp>
@@ -20,22 +21,6 @@ struct queue_config {
   /// Prefetched rows at the most, for steps that end faster than a
   /// transaction takes: a few times as many as end in one. 0 to 10,000.
   std::int32_t prefetch = 3'000;
-};
-
-/// How steps in transactions (`gd::in_transaction`) work with the database.
-struct effect_settings {
-  /// In which schemas names without one are looked for, as SQL's `search_path` has it;
-  /// empty: "$user" and public.
-  std::string search_path{};
-  /// With whose rights; empty: with the engine's own.
-  std::string role{};
-  /// By the server, for each statement of a step.
-  std::chrono::milliseconds statement_timeout{5'000};
-  /// By the server, for each lock that such a statement waits for.
-  std::chrono::milliseconds lock_timeout{1'000};
-  /// Connections of these steps, made when they are first needed: so many of them run at the
-  /// same time. 1 to 1,000.
-  std::int32_t connections = 4;
 };
 
 /// Everything that can be set about a node, with its defaults.
@@ -113,8 +98,7 @@ struct config {
   std::int64_t bytes_waiting = 64 << 20;
   /// Bounds of what a row may hold; more is refused.
   struct limits limits {};
-
-  /// How steps in transactions work with the database.
+  /// How statements of steps run.
   effect_settings effects{};
 
   /// Gets everything that happens.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gd/cipher.hpp>
+#include <gd/effect.hpp>
 #include <gd/error.hpp>
 #include <gd/json.hpp>
 #include <gd/outcome.hpp>
@@ -213,10 +214,12 @@ class failure {
 public:
   /// Why, what was thrown, and whether it is permanent; for tests of handlers.
   explicit failure(std::string message, std::exception_ptr thrown = nullptr,
-                   bool permanent = false)
+                   bool permanent = false,
+                   std::optional<effect_refused> refused = std::nullopt)
     : message_(std::move(message)),
       thrown_(std::move(thrown)),
-      permanent_(permanent) {
+      permanent_(permanent),
+      refused_(std::move(refused)) {
     // nop
   }
 
@@ -239,10 +242,16 @@ public:
     return permanent_;
   }
 
+  /// Which effect of the outcome was refused, and why; null: it was not that.
+  const effect_refused* refused() const noexcept {
+    return refused_ ? &*refused_ : nullptr;
+  }
+
 private:
   std::string message_{};
   std::exception_ptr thrown_;
   bool permanent_ = false;
+  std::optional<effect_refused> refused_;
 };
 
 } // namespace gd

@@ -43,6 +43,11 @@ error without_data(error why) {
   return why;
 }
 
+std::string without_data(const effect_refused& what) {
+  return effect_refused{what.number, what.kind, without_data(what.why)}
+    .message();
+}
+
 /// Of what concerns rows some of which were to be done something with and could not.
 static severity level_by(std::size_t left) {
   return left > 0 ? severity::warning : severity::info;
@@ -59,6 +64,8 @@ severity level_of(const event& what) {
       [](const step_started&) { return severity::debug; },
       [](const step_committed&) { return severity::debug; },
       [](const turn_ended&) { return severity::debug; },
+      [](const effects_done&) { return severity::debug; },
+      [](const outcome_held_up&) { return severity::debug; },
       [](const sweep_ended&) { return severity::debug; },
       [](const requests_answered&) { return severity::debug; },
       [](const lost_pick_released&) { return severity::info; },
@@ -197,6 +204,19 @@ std::string text_of(const step_returned_late& e) {
 
 std::string text_of(const lease_lost& e) {
   return fmt::format("instance {}: lease {} is lost", e.id, e.token);
+}
+
+std::string text_of(const effects_done& e) {
+  return fmt::format("queue {}: outcomes have carried {} inserts, {} signals "
+                     "({} of them to instances that have ended) and {} "
+                     "statements",
+                     e.queue, e.inserts, e.signals, e.dropped, e.statements);
+}
+
+std::string text_of(const outcome_held_up& e) {
+  return fmt::format("instance {}: its outcome waits for what it carries ({}): "
+                     "{}",
+                     e.id, to_string(e.kind), to_string(e.why));
 }
 
 std::string text_of(const turn_ended& e) {

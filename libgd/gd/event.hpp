@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/effect.hpp>
 #include <gd/error.hpp>
 
 #include <chrono>
@@ -169,6 +170,21 @@ struct turn_ended {
   std::chrono::microseconds took{0}; ///< from its sending to its answer
   std::int32_t running = 0;          ///< slots in use, now
   std::int32_t slots = 0;            ///< `queue_config::slots`
+};
+/// What a queue's outcomes have carried is committed with them.
+struct effects_done {
+  std::string queue{};        ///< the queue's name
+  std::size_t inserts = 0;    ///< instances made, or there already
+  std::size_t signals = 0;    ///< sent, or seen before
+  std::size_t statements = 0; ///< of users
+  std::size_t dropped = 0;    ///< of the signals: to instances that have ended
+};
+/// An outcome waits, as what it carries cannot happen now: it keeps its lease, and is tried
+/// again until it has waited for too long. Told once.
+struct outcome_held_up {
+  std::int64_t id = 0; ///< the instance
+  effect_kind kind{};  ///< of what it carries
+  error why{};         ///< what it waits for, without a row's data
 };
 /// A queue's transaction, with outcomes and a pick, failed; it is tried again.
 struct turn_failed {
@@ -392,8 +408,9 @@ using event = std::variant<
   events::more_like_it, events::worker_joined, events::worker_refused,
   events::worker_gone, events::engine_joined, events::engine_lost,
   events::gateway_reached, events::gateway_lost, events::instances_deleted,
-  events::turn_ended, events::sweep_ended, events::requests_answered,
-  events::not_replicated, events::ids_raised, events::exonerated>;
+  events::turn_ended, events::effects_done, events::outcome_held_up,
+  events::sweep_ended, events::requests_answered, events::not_replicated,
+  events::ids_raised, events::exonerated>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.
@@ -402,6 +419,9 @@ using event_sink = std::function<void(const event&)>;
 /// `why` as an event may tell it: what the server says of a row that it refuses,
 /// and what is said of JSON, may repeat data.
 error without_data(error why);
+
+/// The same of a refused effect, as a sentence.
+std::string without_data(const effect_refused& what);
 
 /// How much it matters.
 severity level_of(const event& what);

@@ -37,10 +37,10 @@ std::string count_of(const machine_graph& x, const std::string& status,
 }
 
 std::string counts_of(const step& at, const machine_graph& x) {
-  std::vector<std::string> parts;
+  std::vector<std::string> texts;
   for (const auto& [status, count] : at.instances)
-    parts.push_back(count_of(x, status, count) + ' ' + printable(status));
-  return fmt::format("{}", fmt::join(parts, ", "));
+    texts.push_back(count_of(x, status, count) + ' ' + printable(status));
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 std::string title_of(const machine_graph& x) {

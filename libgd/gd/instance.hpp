@@ -31,9 +31,12 @@ struct limits {
   std::size_t reason = 8 << 10;
   /// Signals not yet consumed. A step is shown the oldest 8 MiB of them.
   std::int32_t inbox = 1'000;
+  std::int32_t effects = 1'000; ///< that an outcome carries
+  /// Bytes of all that an outcome carries; an engine takes its `bytes_per_turn`.
+  std::size_t effect_bytes = 8 << 20;
 
   GD_FIELDS(name, dedup_key, partition_key, unique_key, state, result, payload,
-            metadata, reason, inbox);
+            metadata, reason, inbox, effects, effect_bytes);
 };
 
 /// Makes an instance.
@@ -348,9 +351,11 @@ struct ledger_entry {
   /// fork that and whose it is, {"id": 7, "seq": 3}.
   std::optional<json> metadata{};
   std::optional<json> state{}; ///< behind it, if the history has states
+  /// How many inserts, signals and statements the outcome has carried; empty: none.
+  std::optional<std::int64_t> effects{};
 
   GD_STATE(ledger_entry, seq, at_us, version, outcome, from_step, to_step,
-           attempt, token, by, wake_reason, reason, metadata, state);
+           attempt, token, by, wake_reason, reason, metadata, state, effects);
 };
 
 /// The answer to `history_query`.
@@ -576,6 +581,21 @@ result<void> check_size(std::string_view what, const json& value,
 /// The same of text that nobody has parsed yet.
 result<void> check_document(std::string_view what, const json& value,
                             std::size_t most);
+
+/// Whether an insert can be, as far as can be told without its machine. Errors:
+/// `invalid_argument`, `codec`.
+result<void> check(const insert& x, const limits& bounds);
+
+/// Whether a state's text looks like an object, as far as its first character
+/// tells.
+bool begins_object(const json& state);
+
+/// Whether a state is the JSON text of an object. Error: `codec`.
+result<void> check_object(const json& state);
+
+/// The error of an insert whose unique key an instance of another machine, `fsm`, has.
+error of_another_machine(std::string_view key, std::int64_t holder,
+                         std::string_view fsm);
 
 /// Whether a signal can be sent, as far as can be told without the database: its
 /// target, its name, its payload, its key. Errors: `invalid_argument`, `codec`.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/effect.hpp>
 #include <gd/error.hpp>
 #include <gd/json.hpp>
 #include <gd/state.hpp>
@@ -64,6 +65,8 @@ public:
   std::optional<error> problem{};
   /// Its state is what was picked, as it is stored: of what is not the user's.
   bool unchanged = false;
+  /// What it carries; mostly nothing.
+  std::optional<gd::effects> carried{};
 
   /// The problem of a duration that is none, or longer than `longest_delay`.
   static error out_of_range(std::string_view what);
@@ -73,6 +76,16 @@ public:
 
   /// The problem of `after` for anything but `next`.
   static error not_next();
+
+  /// See `detail::sends`.
+  void add(gd::insert what);
+  void add(gd::signal what);              ///< the same
+  void add(sql_statement what);           ///< the same
+  void make_last_signal_fail();           ///< the same
+  void expect_of_last(std::int64_t rows); ///< the same
+
+private:
+  effects& to_carry();
 };
 
 namespace detail {
@@ -95,6 +108,63 @@ protected:
   void attach(const T& x) {
     static_assert(described<T>, "metadata needs GD_STATE(...)");
     static_cast<Self&>(*this).metadata = to_json(x);
+  }
+};
+
+/// What those can carry that do not run the same step again. All of it happens in the
+/// transaction that commits the outcome, or not at all: exactly once. What the database
+/// refuses goes to the handler, as an outcome that cannot be carried out, with
+/// `failure::refused`.
+template <class Self>
+class sends {
+public:
+  /// Makes an instance. A unique key that an instance of the same machine has is no
+  /// error: nothing is made then.
+  Self insert(gd::insert what) && {
+    auto& self = static_cast<Self&>(*this);
+    self.add(std::move(what));
+    return std::move(self);
+  }
+
+  /// Sends a signal, to an id or to a key, which may be one that the same outcome
+  /// inserts. A dedup key that the target has seen is no error; nor is a target that has
+  /// ended, where the signal is dropped and counted.
+  Self signal(gd::signal what) && {
+    auto& self = static_cast<Self&>(*this);
+    self.add(std::move(what));
+    return std::move(self);
+  }
+
+  /// Of the last signal: a target that has ended refuses it.
+  Self or_fail() && {
+    auto& self = static_cast<Self&>(*this);
+    self.make_last_signal_fail();
+    return std::move(self);
+  }
+
+  /// Runs one statement, that begins with insert, update, delete, merge, select or with;
+  /// `values` are bound to $1, $2 and so on.
+  template <class... Values>
+  Self sql(std::string text, const Values&... values) && {
+    add_statement(std::move(text), values...);
+    return static_cast<Self&&>(*this);
+  }
+
+  /// Of the last statement: refused, if it does not affect, or return, so many rows.
+  Self expect_rows(std::int64_t rows) && {
+    static_cast<Self&>(*this).expect_of_last(rows);
+    return static_cast<Self&&>(*this);
+  }
+
+protected:
+  template <class... Values>
+  void add_statement(std::string text, const Values&... values) {
+    auto& self = static_cast<Self&>(*this);
+    sql_statement what{.text = std::move(text)};
+    (what.values.push_back(
+       bind_value<std::decay_t<const Values>>(values, self.problem)),
+     ...);
+    self.add(std::move(what));
   }
 };
 
@@ -137,6 +207,7 @@ class carries;
 template <class Step>
 class moved : public outcome,
               public detail::attaches<moved<Step>>,
+              public detail::sends<moved<Step>>,
               public detail::delays<moved<Step>> {
   static_assert(detail::named_enum<Step>, "a step is of a GD_ENUM");
 
@@ -190,7 +261,9 @@ concept names_range = std::ranges::input_range<const T> && std::convertible_to<
 } // namespace detail
 
 /// What `await` returns: waits for a signal.
-class parked : public outcome, public detail::attaches<parked> {
+class parked : public outcome,
+               public detail::attaches<parked>,
+               public detail::sends<parked> {
 public:
   /// Wakes the instance with `ctx.timed_out()` when no signal has come after `d`
   /// (up to 100 years), by the database's clock.
@@ -255,7 +328,9 @@ private:
 };
 
 /// What `done` and `stop` return: the end.
-class ended : public outcome, public detail::attaches<ended> {
+class ended : public outcome,
+              public detail::attaches<ended>,
+              public detail::sends<ended> {
   ended(outcome_kind how, json result, std::string why)
     : outcome{
       .kind = how, .value = std::move(result), .reason = std::move(why)} {
@@ -334,6 +409,7 @@ struct may_carry<carries<Outcome, Other>, State> : std::is_same<Other, State> {
 template <auto... Steps>
 class to : public outcome,
            public detail::attaches<to<Steps...>>,
+           public detail::sends<to<Steps...>>,
            public detail::delays<to<Steps...>> {
   static_assert((detail::named_enum<decltype(Steps)> && ...),
                 "a step is of a GD_ENUM");
@@ -392,57 +468,94 @@ public:
       return std::move(*this);
     }
 
-    /// See `delays::after`.
-    template <class Delay>
-      requires requires(Outcome x, Delay d) {
-        std::move(x).after(d);
-      }
-    carries after(Delay delay) && {
-      this->put_off(delay);
+    /// See `sends`.
+    carries insert(gd::insert what)
+      && requires std::derived_from<Outcome, detail::sends<Outcome>> {
+      this->add(std::move(what));
       return std::move(*this);
     }
 
-    /// See `parked::timeout`.
-    template <class Time>
-      requires requires(Outcome x, Time d) {
-        std::move(x).timeout(d);
-      }
-    carries timeout(Time d) && {
-      this->wait_for(d);
+    /// See `sends`.
+    carries signal(gd::signal what)
+      && requires std::derived_from<Outcome, detail::sends<Outcome>> {
+      this->add(std::move(what));
       return std::move(*this);
     }
 
-    /// See `parked::until`.
-    template <class Time>
-      requires requires(Outcome x, Time t) {
-        std::move(x).until(t);
-      }
-    carries until(Time t) && {
-      this->wait_until(t);
+    /// See `sends`.
+    carries or_fail()
+      && requires std::derived_from<Outcome, detail::sends<Outcome>> {
+      this->make_last_signal_fail();
       return std::move(*this);
     }
 
-  private:
-    template <class... Args>
-    explicit carries(std::in_place_t, Args&&... args)
-      : Outcome(std::forward<Args>(args)...) {
-      // nop
-    }
+    /// See `sends`.
+    template <class... Values>
+      requires std::derived_from<Outcome, detail::sends<Outcome>>
+        carries sql(std::string text, const Values&... values) && {
+        this->add_statement(std::move(text), values...);
+        return std::move(*this);
+      }
 
-    template <class Step, class Any>
-    friend carries<moved<Step>, Any> next(Step step, const Any& state);
-    template <auto Step, class Any>
-    friend carries<to<Step>, Any> next(const Any& state);
-    template <class Any, class Rep, class Period>
-    friend carries<again, Any> replay(const Any& state,
-                                      std::chrono::duration<Rep, Period> delay);
-    template <class Any>
-    friend carries<parked, Any> await(std::string_view name, const Any& state);
-    template <class Any>
-    friend carries<parked, Any>
-    await(std::initializer_list<std::string_view> names, const Any& state);
-    template <detail::names_range Names, class Any>
-    friend carries<parked, Any> await(const Names& names, const Any& state);
+      /// See `sends`.
+      carries expect_rows(std::int64_t rows)
+        && requires std::derived_from<Outcome, detail::sends<Outcome>> {
+        this->expect_of_last(rows);
+        return std::move(*this);
+      }
+
+      /// See `delays::after`.
+      template <class Delay>
+        requires requires(Outcome x, Delay d) {
+          std::move(x).after(d);
+        }
+      carries after(Delay delay) && {
+        this->put_off(delay);
+        return std::move(*this);
+      }
+
+      /// See `parked::timeout`.
+      template <class Time>
+        requires requires(Outcome x, Time d) {
+          std::move(x).timeout(d);
+        }
+      carries timeout(Time d) && {
+        this->wait_for(d);
+        return std::move(*this);
+      }
+
+      /// See `parked::until`.
+      template <class Time>
+        requires requires(Outcome x, Time t) {
+          std::move(x).until(t);
+        }
+      carries until(Time t) && {
+        this->wait_until(t);
+        return std::move(*this);
+      }
+
+    private:
+      template <class... Args>
+      explicit carries(std::in_place_t, Args&&... args)
+        : Outcome(std::forward<Args>(args)...) {
+        // nop
+      }
+
+      template <class Step, class Any>
+      friend carries<moved<Step>, Any> next(Step step, const Any& state);
+      template <auto Step, class Any>
+      friend carries<to<Step>, Any> next(const Any& state);
+      template <class Any, class Rep, class Period>
+      friend carries<again, Any>
+      replay(const Any& state, std::chrono::duration<Rep, Period> delay);
+      template <class Any>
+      friend carries<parked, Any> await(std::string_view name,
+                                        const Any& state);
+      template <class Any>
+      friend carries<parked, Any>
+      await(std::initializer_list<std::string_view> names, const Any& state);
+      template <detail::names_range Names, class Any>
+      friend carries<parked, Any> await(const Names& names, const Any& state);
 };
 
 // -- what steps return --------------------------------------------------------

@@ -49,6 +49,7 @@ constexpr const char* counted_as = nullptr;
 GD_COUNTED(step_slow);
 GD_COUNTED(outcome_unknown);
 GD_COUNTED(outcome_refused);
+GD_COUNTED(outcome_held_up);
 GD_COUNTED(row_unusable);
 GD_COUNTED(step_crashed);
 GD_COUNTED(step_over_limit);
@@ -293,6 +294,12 @@ private:
     queue.slots->Set(e.slots);
     queue.in_use->Set(e.running);
   }
+  void record(const events::effects_done& e) {
+    inserts_->Increment(number(e.inserts));
+    signals_->Increment(number(e.signals - e.dropped));
+    dropped_->Increment(number(e.dropped));
+    statements_->Increment(number(e.statements));
+  }
   void record(const events::turn_failed& e) {
     queues_.at(e.queue).failures->Increment();
   }
@@ -332,6 +339,10 @@ private:
   Counter* deadlines_;
   Counter* deleted_;
   Counter* put_off_;
+  Counter* inserts_;
+  Counter* signals_;
+  Counter* dropped_;
+  Counter* statements_;
   by_labels<step_series> steps_;
   by_labels<queue_series> queues_;
   by_labels<Histogram*> sweeps_;
@@ -398,6 +409,15 @@ by_labels<queue_series>::maker queues_in(const maker& make) {
                         .slots = &slots.Add(which),
                         .in_use = &in_use.Add(which)};
   };
+}
+
+/// Of what outcomes carry.
+Counter* effect_in(const maker& make, const char* kind) {
+  return &make
+            .counter("gen_durable_effects_total",
+                     "What outcomes have carried, and is committed; dropped: "
+                     "signals to instances that have ended.")
+            .Add(make.with({{"effect", kind}}));
 }
 
 by_labels<Histogram*>::maker sweeps_in(const maker& make) {
@@ -487,6 +507,10 @@ recorder::recorder(std::shared_ptr<prometheus::Registry> registry,
                 .counter("gen_durable_put_off_instances_total",
                          "Instances that could not be deleted yet.")
                 .Add(make.labels)),
+    inserts_(effect_in(make, "insert")),
+    signals_(effect_in(make, "signal")),
+    dropped_(effect_in(make, "dropped")),
+    statements_(effect_in(make, "sql")),
     steps_(most, steps_in(make)),
     queues_(most, queues_in(make)),
     sweeps_(most, sweeps_in(make)),

@@ -30,7 +30,7 @@ with recursive whose as materialized (
   where p.n < $3::int and p.bytes < 8388608
 )
 select l.seq, :"schema"._gd_us(l.at) as at_us, l.fsm_version as version, l.outcome, l.from_step,
-  l.to_step, l.attempt, l.token, l.by, l.wake_reason, l.reason, l.metadata::text as metadata, l.state::text as state
+  l.to_step, l.attempt, l.token, l.by, l.wake_reason, l.reason, l.metadata::text as metadata, l.state::text as state, l.effects
 from page p
 cross join lateral (
   select l.*

@@ -287,6 +287,7 @@ create table :"schema".gen_durable_ledger (
   reason      text,                      -- what has failed, whatever was made of that
   metadata    jsonb,
   state       jsonb,                     -- behind it, if history has states
+  effects     int,                       -- how many the outcome has carried; null: none
   primary key (instance_id, seq)
 );
 

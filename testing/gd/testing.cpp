@@ -334,7 +334,7 @@ gd::result<void> harness::execute(
   back.may_collide = store::may_collide(row, back.what);
   auto of = known_->find(row.fsm, row.fsm_version);
   auto held = std::make_shared<held_row>(of, std::move(row), std::move(under),
-                                         limits_);
+                                         limits_, known_.get());
   gd::run what{held};
   auto crash = crashes_.find(seen.id);
   bool crashes = crash != crashes_.end() && crash->second > 0;
@@ -357,7 +357,9 @@ gd::result<void> harness::execute(
     if (!became)
       return became.error();
     if (became->refused) {
-      auto other = what.refused(*became->refused);
+      auto other = became->effect ? what.refused(*became->effect,
+                                                 without_data(*became->effect))
+                                  : what.refused(*became->refused);
       if (!other)
         return *became->refused;
       outcome = std::move(*other);

@@ -2,6 +2,7 @@
 
 #include <gd/client.hpp>
 #include <gd/config.hpp>
+#include <gd/effect.hpp>
 #include <gd/instance.hpp>
 #include <gd/json.hpp>
 #include <gd/machine.hpp>
@@ -198,6 +199,8 @@ protected:
     bool applied = false;
     /// The row does not take it; else, if not applied, it is stale.
     std::optional<error> refused{};
+    /// What of it is refused, if not all.
+    std::optional<effect_refused> effect{};
   };
 
   /// What became of a step.
@@ -244,6 +247,10 @@ struct simulation_settings {
   /// What steps in transactions get as `ctx.db()`, a `PGconn*` without a transaction: each
   /// of them runs in one, which is committed with its outcome. Null: they are refused.
   pg_conn* db = nullptr;
+  /// Stands for the database, of statements that outcomes carry: how many rows one affects,
+  /// or why it is refused. Empty: as many as it expects. A refused outcome does not take back
+  /// what this has done.
+  std::function<gd::result<std::int64_t>(const sql_statement&)> on_sql{};
 };
 
 /// Instances and their inboxes in memory. Does what the SQL does, and answers
@@ -264,6 +271,11 @@ public:
   std::chrono::sys_time<std::chrono::microseconds>
   now() const noexcept override {
     return now_;
+  }
+
+  /// The statements that outcomes have carried, in their order, of those that were written.
+  const std::vector<sql_statement>& statements() const noexcept {
+    return statements_;
   }
 
   /// Lets time pass until the clock shows that. An error: it is past that already.
@@ -335,6 +347,10 @@ private:
   void return_rows();
   written apply(store::outcome_row what);
   gd::result<ended> commit(gd::run& what, outcome_row row);
+  written write(store::outcome_row what);
+  /// What an outcome carries; which of it is refused. `before`: what was changed.
+  std::optional<effect_refused> carry(const effects& what,
+                                      std::map<std::int64_t, row>& before);
   /// Moves the row on as the outcome says, but for its inbox.
   void change(row& x, store::outcome_row& what);
   /// Forgets what the machine lets be forgotten; nodes do it some time later.
@@ -342,6 +358,8 @@ private:
   /// Takes consumed signals out of the inbox; a new one wakes who waits for it.
   void consume(row& x, const store::outcome_row& what);
 
+  std::function<gd::result<std::int64_t>(const sql_statement&)> on_sql_;
+  std::vector<sql_statement> statements_;
   std::map<std::int64_t, row> rows_;
   pg_conn* db_;
   std::chrono::sys_time<std::chrono::microseconds> now_;
@@ -359,7 +377,8 @@ struct in_database_settings {
   gd::limits limits{}; ///< bounds of what a row may hold
   /// Served after the machines' own queues.
   std::vector<std::string> queues{};
-  /// Of steps in transactions, which have a connection of their own.
+  /// How statements run that outcomes carry, and steps in transactions, which have a
+  /// connection of their own.
   effect_settings effects{};
 };
 
@@ -399,6 +418,7 @@ private:
   gd::result<std::optional<std::chrono::microseconds>> next_due() override;
   gd::result<ended> run_in_transaction(gd::run& what, bool crashes) override;
 
+  void shift(gd::insert& what) const;
   gd::result<pq::rows> run(pq::call what) const;
   gd::result<void> sweep();
   gd::result<void> return_rows();

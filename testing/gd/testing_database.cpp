@@ -107,7 +107,8 @@ gd::result<void> in_database::added() {
                                  .inbox = limits_.inbox,
                                  .keys = keys_,
                                  .suspects = suspects,
-                                 .pause_without_suspects = {}}}});
+                                 .pause_without_suspects = {},
+                                 .statements = how_.effects}}});
     }
   if (machines_.empty())
     return {};
@@ -116,9 +117,14 @@ gd::result<void> in_database::added() {
   return {};
 }
 
-gd::result<inserted> in_database::insert(gd::insert what) {
+/// To the database's own clock.
+void in_database::shift(gd::insert& what) const {
   if (auto& at = what.eligible_at_us; at && *at > advanced_.count())
     *at -= advanced_.count();
+}
+
+gd::result<inserted> in_database::insert(gd::insert what) {
+  shift(what);
   return client_->insert(std::move(what));
 }
 
@@ -202,6 +208,12 @@ gd::result<harness::written> in_database::write(turn& work,
                                                 store::outcome_row what) {
   if (what.until_us)
     *what.until_us -= advanced_.count();
+  if (what.carried) {
+    // Nothing passes by itself: nobody else is at work.
+    what.carried->patience = {};
+    for (auto& x : what.carried->inserts)
+      shift(x);
+  }
   work.add(std::move(what));
   while (true) {
     auto report = transact(*db_, work, 0);
@@ -215,6 +227,7 @@ gd::result<harness::written> in_database::write(turn& work,
     if (row.what == turn::flushed::verdict::refused
         || row.what == turn::flushed::verdict::collided)
       became.refused = row.why;
+    became.effect = std::move(row.effect);
     return became;
   }
 }

@@ -55,7 +55,10 @@ void forget_awaited(instance& x) {
 // -- the simulation -----------------------------------------------------------
 
 simulation::simulation(std::vector<machine> machines, simulation_settings how)
-  : harness(how.limits), db_(how.db), now_(how.start) {
+  : harness(how.limits),
+    on_sql_(std::move(how.on_sql)),
+    db_(how.db),
+    now_(how.start) {
   if (!to_microseconds(now_))
     problem_ = {errc::invalid_argument,
                 "start: expected a time of the years 0 to 9999",
@@ -426,7 +429,7 @@ gd::result<bool> simulation::run_one() {
   auto ok = execute(
     std::move(picked), under,
     [this](store::outcome_row what) -> gd::result<written> {
-      return apply(std::move(what));
+      return write(std::move(what));
     },
     [this, x]() -> gd::result<void> {
       lose(*x);
@@ -442,6 +445,69 @@ void simulation::lose(row& x) {
   x.expired = true;
   x.shown.lease_expires_at_us = now_us();
   return_rows();
+}
+
+/// All of it, or nothing.
+harness::written simulation::write(store::outcome_row what) {
+  if (!what.carried)
+    return apply(std::move(what));
+  auto carried = std::exchange(what.carried, nullptr);
+  std::map<std::int64_t, row> before{{what.id, rows_.at(what.id)}};
+  auto last = ids_;
+  auto statements = statements_.size();
+  auto became = apply(std::move(what));
+  if (!became.applied)
+    return became;
+  auto refused = carry(*carried, before);
+  if (!refused)
+    return became;
+  rows_.erase(rows_.upper_bound(last), rows_.end());
+  // In place: whoever runs the step has a reference to its row.
+  for (auto& [id, x] : before)
+    if (id <= last)
+      rows_.at(id) = std::move(x);
+  statements_.resize(statements);
+  return {false, refused->why, std::move(refused)};
+}
+
+std::optional<effect_refused>
+simulation::carry(const effects& what, std::map<std::int64_t, row>& before) {
+  auto refuse = [](effect_kind kind, std::size_t i, error why) {
+    return effect_refused{i + 1, kind, std::move(why)};
+  };
+  for (std::size_t i = 0; i < what.inserts.size(); ++i) {
+    auto x = what.inserts[i];
+    if (auto own = known_->find(x.fsm, x.version);
+        own && is_encrypted(x.state.text()))
+      if (auto plain = own->plain(x.state)) // is encrypted again
+        x.state = std::move(*plain);
+    if (auto ok = insert(std::move(x)); !ok)
+      return refuse(effect_kind::insert, i, ok.error());
+  }
+  for (std::size_t i = 0; i < what.signals.size(); ++i) {
+    const auto& x = what.signals[i].what;
+    if (const auto* target = find(x.target, x.key))
+      before.try_emplace(target->shown.id, *target);
+    auto ok = signal(x);
+    if (!ok
+        && (ok.error().code != errc::target_finished
+            || what.signals[i].or_fail))
+      return refuse(effect_kind::signal, i, ok.error());
+  }
+  for (std::size_t i = 0; i < what.statements.size(); ++i) {
+    const auto& x = what.statements[i];
+    auto rows = on_sql_ ? on_sql_(x)
+                        : gd::result<std::int64_t>{x.rows.value_or(0)};
+    if (!rows)
+      return refuse(effect_kind::sql, i, rows.error());
+    if (x.rows && *x.rows != *rows)
+      return refuse(effect_kind::sql, i,
+                    {errc::rejected,
+                     fmt::format("expected {} rows, got {}", *x.rows, *rows),
+                     {}});
+    statements_.push_back(x);
+  }
+  return std::nullopt;
 }
 
 harness::written simulation::apply(store::outcome_row what) {

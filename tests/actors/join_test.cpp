@@ -430,6 +430,27 @@ CAF_TEST(a lease that another has is told to the step at the worker) {
   CAF_CHECK_EQUAL(of(id, "locked_by"), "x/y/1");
 }
 
+CAF_TEST(what outcomes of workers carry happens with them) {
+  change = [](gd::config& x) { x.effects.search_path = "public"; };
+  begin();
+  db.rows("create table sent (id bigint, pid bigint)");
+  auto target = insert("listens", "Link", ", unique_key, unique_scope",
+                       ", 'target', '{runnable,executing,awaiting_signal}'");
+  wait_for(target, "status = 'awaiting_signal'");
+  auto id = insert("sends", "Link", ", state", ", '{\"note\": \"target\"}'");
+  wait_for(id, "status = 'done' and result ->> 'note' = 'target'");
+  wait_for(target, "status = 'done' and state ->> 'n' = '0'");
+  CAF_CHECK_EQUAL(of(target, "result ->> 'note'"), "sent");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from sent where id = " + id), "1");
+  CAF_CHECK_EQUAL(
+    db.scalar("select count(*) from gen_durable where queue = 'later'"), "1");
+  CAF_MESSAGE("what is refused goes to the worker's handler");
+  id = insert("sends", "Link", ", state", ", '{\"note\": \"nobody\"}'");
+  wait_for(id, "status = 'done' and result ->> 'note' = 'signal 1'");
+  CAF_CHECK_EQUAL(
+    db.scalar("select count(*) from gen_durable where queue = 'later'"), "1");
+}
+
 CAF_TEST(another definition is refused and other versions are not sent) {
   start();
   take_the_slot();

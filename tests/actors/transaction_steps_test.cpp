@@ -151,7 +151,6 @@ CAF_TEST(steps wait for a connection in their turn and keep their leases) {
   })});
   how.effects.connections = 2;
   how.effects.statement_timeout = patience;
-  how.effects.lock_timeout = patience;
   how.lease = 3s;
   auto engine = start(how);
   insert(8);

@@ -154,6 +154,8 @@ columns_by read_by_name() {
     {&sql::check, columns_of<gd::finding>()},
     {&sql::repair, {"repaired"}},
     {&sql::inserted, columns_of<store::inserted_row>()},
+    {&sql::insert_effects, columns_of<store::insert_effect_row>()},
+    {&sql::key_holders, columns_of<store::key_holder_row>()},
     {&sql::signal, columns_of<store::signal_row>()},
     {&sql::signal_named, columns_of<store::signal_row>()},
     {&sql::transition, columns_of<store::transition_row>()},
@@ -191,7 +193,8 @@ const std::set<const sql::statement*> not_by_name{
   &sql::work_on_job,   &sql::cancel_job,
   &sql::upgrade,       &sql::check_ids,
   &sql::unknown,       &sql::enter_step,
-  &sql::xact_status,
+  &sql::xact_status,   &sql::users_session,
+  &sql::note_effects,
 };
 
 struct cleared {

@@ -579,6 +579,14 @@ struct million_rows {
        inserted + ", " + unique + ", " + each("'runnable,executing'", "text")
          + ", '{0}', '{}'",
        60},
+      {sql::insert_effects,
+       each("'Order'", "text") + ", '{}', '{}', " + each("'collect'", "text")
+         + ", " + each("'{}'", "text") + ", " + each("'default'", "text") + ", "
+         + each("1", "smallint") + ", '{}', '{}', '{}', " + unique + ", "
+         + each("'runnable,executing'", "text") + ", '{}'",
+       80},
+      {sql::note_effects, running + ", " + each("2", "bigint"), 40},
+      {sql::key_holders, each("'k'", "bytea"), 10},
       {sql::inserted,
        any_id + ", " + each("'k'", "bytea") + ", " + each("0", "bigint"), 10},
       measured{sql::unread, "777777, 100, 4096, 16384, false", 16}.of(10),

@@ -18,7 +18,7 @@
 
 GD_ENUM(link_step, plain, limited, blocking, asynchronous, chain, chained,
         throws, overruns, overruns_long, collides, listens, holds, dies,
-        aborts);
+        aborts, sends);
 GD_ENUM(local_step, block);
 
 /// Who has run it last, and how often.
@@ -123,7 +123,26 @@ inline machine link_machine(std::string release, std::int32_t version = 1) {
           ctx.finish(gd::done(ctx->state));
       }))
     .step(aborts, [](context&) -> outcome { std::abort(); })
+    .step(sends, // the note tells to whom
+          [mark](context& ctx) -> outcome {
+            mark(ctx);
+            return gd::done(ctx.state)
+              .insert({.fsm = "Link",
+                       .state = gd::to_json(link_state{.n = 1}),
+                       .step = "chain",
+                       .queue = "later"})
+              .signal({.name = "word",
+                       .payload = gd::to_json("sent"),
+                       .key = ctx.state.note})
+              .sql("insert into sent values ($1, $2)", ctx.id, ctx.state.pid)
+              .expect_rows(1);
+          })
     .on_error([](const failure& why, context& ctx) -> outcome {
+      if (const auto* refused = why.refused()) {
+        ctx.state.note = std::string{to_string(refused->kind)} + ' '
+                         + std::to_string(refused->number);
+        return gd::done(ctx.state);
+      }
       ctx.state.pid = getpid();
       return gd::stop("handled by " + std::to_string(getpid()) + ": "
                       + why.message());

@@ -104,6 +104,11 @@ EXAMPLE(turn_ended,
           {"gen_durable_turn_rows_sum{queue=\"mail\",what=\"picked\"}", 9},
           {"gen_durable_slots" + of_queue, 10},
           {"gen_durable_slots_in_use" + of_queue, 4}}})
+EXAMPLE(effects_done, {events::effects_done{"mail", 2, 5, 3, 1},
+                       {{"gen_durable_effects_total{effect=\"insert\"}", 2},
+                        {"gen_durable_effects_total{effect=\"signal\"}", 4},
+                        {"gen_durable_effects_total{effect=\"dropped\"}", 1},
+                        {"gen_durable_effects_total{effect=\"sql\"}", 3}}})
 EXAMPLE(turn_failed, {events::turn_failed{"mail", {}},
                       {{"gen_durable_turn_failures_total" + of_queue, 1}}})
 EXAMPLE(rows_released, {events::rows_released{"mail", 6},
@@ -139,6 +144,7 @@ COUNTED(node_failed)
 COUNTED(step_slow)
 COUNTED(outcome_unknown)
 COUNTED(outcome_refused)
+COUNTED(outcome_held_up)
 COUNTED(row_unusable)
 COUNTED(step_crashed)
 COUNTED(step_over_limit)

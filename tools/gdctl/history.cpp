@@ -40,6 +40,8 @@ std::string text_of(const gd::ledger_entry& x) {
     text += "  by " + gd::printable(*x.by);
   if (x.reason)
     text += "  (" + gd::printable(*x.reason) + ')';
+  if (x.effects)
+    text += fmt::format("  effects {}", *x.effects);
   for (const auto* json : {&x.metadata, &x.state})
     if (*json)
       text += "  " + gd::printable(content_text(**json));

@@ -2,6 +2,7 @@
 
 #include <gd/actors/requests.hpp>
 
+#include <gd/effect.hpp>
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
 #include <gd/operate.hpp>
@@ -13,6 +14,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -191,6 +193,8 @@ struct step_failed {
 struct step_refused {
   gd::error why;
   std::string told;
+  /// What of it is refused, if not all.
+  std::optional<effect_refused> effect{};
 };
 
 /// Begin no more, release what has not begun, write what ends within `grace`.

@@ -122,6 +122,7 @@ void connection::establish_again() {
   PQfinish(std::exchange(handle_, nullptr));
   pinning_ = false;
   prepared_.clear();
+  own_.clear();
   awaited_.clear();
   next_ = 0;
   current_ = {};
@@ -184,18 +185,58 @@ bool connection::send_calls(const unit& work) {
   transaction_ = work.transaction;
   leaves_traces_from_ = work.leaves_traces_from;
   current_ = {};
+  accept_ = work.accept;
+  if (!in_rollback_)
+    keeps_answers_ = accept_ != nullptr;
   unreplicated_.reset();
   awaited_.clear();
   next_ = 0;
+  if (!in_rollback_ && !own_.closing().empty() && !close_own())
+    return false;
   if (transaction_ && !queue_call({&sql::begin, {}}, expected::result))
     return false;
   for (const auto& one : work.calls)
-    if (!queue_call(one, expected::result))
+    if (!(one.text ? queue_own(one) : queue_call(one, expected::result)))
       return false;
-  if (transaction_ && !queue_call({&sql::commit, {}}, expected::commit))
+  if (transaction_ && !accept_
+      && !queue_call({&sql::commit, {}}, expected::commit))
     return false;
+  return queue_sync();
+}
+
+bool connection::queue_sync() {
   awaited_.push_back({expected::sync, nullptr});
   return PQpipelineSync(handle_) == 1;
+}
+
+/// A text of the user's, prepared by itself: its types are what the server makes of it.
+bool connection::queue_own(const call& what) {
+  auto name = own_.find(*what.text);
+  if (name.empty()) {
+    name = own_.draw_name();
+    if (PQsendPrepare(handle_, name.c_str(), what.text->c_str(), 0, nullptr)
+        != 1)
+      return false;
+    awaited_.push_back({expected::prepared, what.what, what.text, name});
+  }
+  bound_params bound{what.args};
+  awaited_.push_back({expected::result, what.what, what.text, {}});
+  return PQsendQueryPrepared(handle_, name.c_str(), bound.count(),
+                             bound.data.data(), bound.lengths.data(),
+                             bound.formats.data(), 0)
+         == 1;
+}
+
+bool connection::close_own() {
+  for (const auto& name : own_.closing()) {
+    auto text = "deallocate " + name;
+    awaited_.push_back({expected::closed, nullptr, nullptr, name});
+    if (PQsendQueryParams(handle_, text.c_str(), 0, nullptr, nullptr, nullptr,
+                          nullptr, 1)
+        != 1)
+      return false;
+  }
+  return true;
 }
 
 bool connection::queue_call(const call& what, expected kind) {
@@ -335,7 +376,8 @@ void connection::read_results() {
 void connection::take_result(pg_result* raw) {
   rows owned{raw};
   auto status = PQresultStatus(raw);
-  auto [kind, what] = awaited_[next_];
+  auto kind = awaited_[next_].kind;
+  const auto* what = awaited_[next_].what;
   if (status == PGRES_PIPELINE_SYNC) {
     if (kind != expected::sync)
       return die({errc::unavailable,
@@ -346,10 +388,12 @@ void connection::take_result(pg_result* raw) {
   }
   if (kind == expected::sync) // an error of the sync itself
     return die(owned.failure());
-  ++next_;
+  auto& of = awaited_[next_++];
   if (status == PGRES_PIPELINE_ABORTED)
     return;
   if (!owned.ok()) {
+    if (of.text)
+      own_.forget(*of.text);
     if (!current_.failure) {
       current_.failure = owned.failure();
       current_.failed_call = current_.results.size();
@@ -358,9 +402,14 @@ void connection::take_result(pg_result* raw) {
     }
     return;
   }
-  if (auto ok = owned.check(); !ok)
+  // What users ask for may be of any type, and nobody reads it.
+  if (auto ok = owned.check(); !ok && what != &sql::of_user)
     return die(ok.error());
-  if (kind == expected::prepared) {
+  if (kind == expected::prepared && of.text) {
+    own_.add(*of.text, std::move(of.name));
+  } else if (kind == expected::closed) {
+    own_.closed(of.name);
+  } else if (kind == expected::prepared) {
     prepared_.insert(what);
   } else if (kind == expected::result) {
     current_.results.push_back(std::move(owned));
@@ -373,8 +422,13 @@ void connection::take_result(pg_result* raw) {
 void connection::finish_pipeline() {
   if (pinning_)
     return finish_pinning(current_);
+  if (accept_ && !current_.failure)
+    return judge();
+  accept_ = nullptr;
   if (in_rollback_) {
     in_rollback_ = false;
+    if (keeps_answers_)
+      current_.results.pop_back(); // that of the rollback
   } else if (current_.failure && current_.failure->sqlstate == "25006") {
     in_rollback_ = true; // as nothing is written there
     return die({errc::unavailable, "the server has become read-only", "25006"});
@@ -399,13 +453,33 @@ void connection::finish_pipeline() {
     why.code = errc::unavailable;
     return die(std::move(why));
   }
-  if (current_.failure)
+  if (current_.failure && !keeps_answers_)
     current_.results.clear();
-  else if (transaction_ && !current_.results.empty())
+  else if ((transaction_ || keeps_answers_) && !current_.results.empty())
     current_.results.erase(current_.results.begin()); // that of begin
   done_ = std::move(current_);
   current_ = {};
   phase_ = phase::idle;
+}
+
+/// Everything but the commit has happened: it follows, or the rollback does.
+void connection::judge() {
+  auto accept = std::exchange(accept_, nullptr);
+  std::vector<rows> told{current_.results.begin() + 1, current_.results.end()};
+  if (!accept(told)) {
+    current_.failure = error{errc::rejected,
+                             "what the statements have answered is not what "
+                             "was expected",
+                             {}};
+    current_.failed_call = told.size();
+    current_.declined = true;
+    return finish_pipeline();
+  }
+  awaited_.clear();
+  next_ = 0;
+  if (!queue_call({&sql::commit, {}}, expected::commit) || !queue_sync())
+    return die(last_error());
+  flush();
 }
 
 std::optional<reply> connection::take_reply() {
@@ -429,6 +503,8 @@ void connection::die(error why) {
     // rollback was already on its way.
     if (in_rollback_)
       lost = std::move(current_);
+    else if (accept_) // no commit has been sent
+      lost.failure = error{errc::unavailable, why.message, why.sqlstate};
     else
       lost.failure = unreplicated_.value_or(
         error{errc::unknown_fate, why.message, why.sqlstate});

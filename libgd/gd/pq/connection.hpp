@@ -2,12 +2,15 @@
 
 #include <gd/error.hpp>
 #include <gd/options.hpp>
+#include <gd/pq/own_texts.hpp>
 #include <gd/pq/text.hpp>
 #include <gd/pq/unit.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -102,7 +105,7 @@ public:
   result<transaction_state> take_back();
 
 private:
-  enum class expected : std::uint8_t { prepared, result, commit, sync };
+  enum class expected : std::uint8_t { prepared, result, commit, sync, closed };
 
   void establish();
   void establish_again();
@@ -114,7 +117,11 @@ private:
   void pin_session();
   void finish_pinning(const reply& pinned);
   bool queue_call(const call& what, expected kind);
+  bool queue_own(const call& what);
+  bool close_own();
   bool send_calls(const unit& work);
+  bool queue_sync();
+  void judge();
   void flush();
   void read_results();
   void take_result(pg_result* raw);
@@ -143,6 +150,9 @@ private:
   struct awaited {
     expected kind;
     const sql::statement* what;
+    /// Of a text of the user's, and its name.
+    std::shared_ptr<const std::string> text{};
+    std::string name{};
   };
   std::vector<awaited> awaited_;
   std::size_t next_ = 0;
@@ -151,6 +161,11 @@ private:
   std::optional<error> unreplicated_;
   std::optional<reply> done_;
   std::unordered_set<const sql::statement*> prepared_;
+  own_texts own_;
+  /// Of the unit under way, until it has been asked.
+  std::function<bool(const std::vector<rows>&)> accept_;
+  /// It has that: what was answered before a failure is kept.
+  bool keeps_answers_ = false;
   /// By when the server must have answered a connection attempt.
   std::chrono::steady_clock::time_point connect_by_;
 };

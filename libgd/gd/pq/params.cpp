@@ -132,10 +132,16 @@ params::add(const std::vector<std::optional<std::string_view>>&);
 template params& params::add(const std::vector<std::optional<std::string>>&);
 template params& params::add(const std::vector<std::optional<bytes>>&);
 
+params& params::add_text(const std::string* x) {
+  values_.emplace_back(x != nullptr ? *x : std::string{});
+  nulls_.push_back(x == nullptr);
+  return *this;
+}
+
 bound_params::bound_params(const params& args)
-  : formats(args.values().size(), 1) {
+  : formats(args.values().size(), args.texts() ? 0 : 1) {
   for (const auto& value : args.values()) {
-    data.push_back(value.data());
+    data.push_back(args.is_null(data.size()) ? nullptr : value.data());
     lengths.push_back(static_cast<int>(value.size()));
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,12 +37,26 @@ public:
   template <class T>
   params& add(const std::vector<T>& xs);
 
+  /// A value as text; null: there is none. Not beside others.
+  params& add_text(const std::string* x);
+
   const std::vector<std::string>& values() const noexcept {
     return values_;
   }
 
+  /// Whether all of them are texts.
+  bool texts() const noexcept {
+    return !nulls_.empty();
+  }
+
+  /// Of texts.
+  bool is_null(std::size_t i) const {
+    return texts() && nulls_[i];
+  }
+
 private:
   std::vector<std::string> values_;
+  std::vector<bool> nulls_; ///< of texts, for each value
 };
 
 /// Parameters as libpq takes them; they point into those they are made of.

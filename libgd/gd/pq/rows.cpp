@@ -6,6 +6,7 @@
 #include <libpq-fe.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <type_traits>
 #include <utility>
 
@@ -109,6 +110,10 @@ rows::rows(pg_result* owned) : result_(owned, PQclear) {
 
 std::size_t rows::size() const noexcept {
   return result_ ? static_cast<std::size_t>(PQntuples(result_.get())) : 0;
+}
+
+std::int64_t rows::affected() const noexcept {
+  return result_ ? std::strtoll(PQcmdTuples(result_.get()), nullptr, 10) : 0;
 }
 
 int rows::column(std::string_view name) const noexcept {

@@ -33,6 +33,8 @@ public:
   result<void> check_commit() const;
 
   std::size_t size() const noexcept;
+  /// How many rows the statement has affected, or returned.
+  std::int64_t affected() const noexcept;
   /// Its position, which is -1 where there is none of that name: read as null.
   int column(std::string_view name) const noexcept;
   bool is_null(std::size_t row, int column) const;

@@ -11,4 +11,7 @@ struct statement {
   std::string_view text;
 };
 
+/// Stands for a text that is the user's.
+inline constexpr statement of_user{"gd_of_user", ""};
+
 } // namespace gd::sql

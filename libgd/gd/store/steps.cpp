@@ -20,11 +20,9 @@ std::string text(std::chrono::milliseconds x) {
 std::vector<pq::call> enter_step(const std::string& marker,
                                  const effect_settings& how,
                                  std::chrono::milliseconds idle) {
-  std::string path = how.search_path.empty() ? "\"$user\", public"
-                                             : how.search_path;
   return {{&sql::begin, {}},
-          make_call(sql::enter_step, marker, path, how.role,
-                    text(how.statement_timeout), text(how.lock_timeout),
+          make_call(sql::enter_step, marker, how.search_path, how.role,
+                    text(how.statement_timeout), text(how.statement_timeout),
                     text(idle), std::string{"5s"})};
 }
 

@@ -7,9 +7,11 @@
 #include <gd/store/lease.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -194,8 +196,8 @@ std::size_t outcome_row::bytes() const noexcept {
   for (const auto& x : awaits_also)
     names += x.size();
   return state.size() + result.size() + reason.size() + metadata.size() + names
-         + (failure ? failure->size() : 0) + 256
-         + 8 * (consumed.size() + seen.size());
+         + (failure ? failure->size() : 0) + (carried ? carried->bytes() : 0)
+         + 256 + 8 * (consumed.size() + seen.size());
 }
 
 bool may_collide(const picked_row& row, write_kind what) {
@@ -351,6 +353,15 @@ std::vector<flushed_row> read_flush(const pq::rows& rows) {
   return xs;
 }
 
+/// The statuses of an insert's unique key; null: it has none.
+static std::optional<std::string> scope_of(const gd::insert& x) {
+  if (!x.unique_key)
+    return std::nullopt;
+  if (x.unique_scope.empty())
+    return "runnable,executing,awaiting_signal";
+  return fmt::format("{}", fmt::join(x.unique_scope, ","));
+}
+
 std::optional<pq::call> recheck(const row_refs<outcome_row>& rows) {
   std::vector<std::int64_t> parked;
   std::vector<std::int64_t> seen;
@@ -362,6 +373,71 @@ std::optional<pq::call> recheck(const row_refs<outcome_row>& rows) {
   if (parked.empty())
     return std::nullopt;
   return make_call(sql::recheck, parked, seen);
+}
+
+pq::call insert_effects(const std::vector<carried_insert>& rows) {
+  auto given = [&rows](auto of) {
+    return column(rows, [of](const carried_insert& x) {
+      const auto& value = std::invoke(of, *x.what);
+      return value.empty() ? std::nullopt
+                           : std::optional<std::string_view>{value};
+    });
+  };
+  auto text = [&rows](auto member) {
+    return column(rows, [member](const carried_insert& x) {
+      return pq::element_of(std::invoke(member, *x.what));
+    });
+  };
+  auto number = [](std::int64_t x) {
+    return x != 0 ? std::optional{x} : std::nullopt;
+  };
+  return make_call(
+    sql::insert_effects, text(&gd::insert::fsm),
+    column(rows, [&](const auto& x) { return number(x.what->version); }),
+    column(rows, [&](const auto& x) { return number(x.newest); }),
+    given(&gd::insert::step),
+    column(
+      rows,
+      [](const auto& x) { return std::string_view{x.what->state.text()}; }),
+    given(&gd::insert::queue),
+    column(rows, [](const auto& x) { return std::int16_t{x.what->priority}; }),
+    column(rows, [&](const auto& x) { return number(x.what->delay_us); }),
+    column(rows, [](const auto& x) { return x.what->eligible_at_us; }),
+    text(&gd::insert::partition_key),
+    column(
+      rows,
+      [](const auto& x) {
+    return x.what->unique_key ? std::optional{pq::bytes{*x.what->unique_key}}
+                              : std::nullopt;
+      }),
+    column(rows, [](const auto& x) { return scope_of(*x.what); }),
+    text(&gd::insert::traceparent));
+}
+
+pq::call key_holders(const std::vector<carried_insert>& rows) {
+  return make_call(sql::key_holders, column(rows, [](const auto& x) {
+                     return std::optional{pq::bytes{*x.what->unique_key}};
+                   }));
+}
+
+pq::call note_effects(const std::vector<std::int64_t>& ids,
+                      const std::vector<std::int64_t>& effects) {
+  return make_call(sql::note_effects, ids, effects);
+}
+
+pq::call users_session(const effect_settings& how) {
+  return make_call(sql::users_session,
+                   how.search_path.empty() ? std::string_view{"pg_catalog"}
+                                           : std::string_view{how.search_path},
+                   how.role, fmt::format("{}ms", how.statement_timeout.count()),
+                   fmt::format("{}ms", how.lock_timeout.count()));
+}
+
+pq::call users_statement(const sql_statement& what) {
+  pq::call x{&sql::of_user, {}, std::make_shared<const std::string>(what.text)};
+  for (const auto& value : what.values)
+    x.args.add_text(value.null ? nullptr : &value.text);
+  return x;
 }
 
 pq::call lock_timeout(std::chrono::milliseconds wait,

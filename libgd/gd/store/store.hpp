@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/effect.hpp>
 #include <gd/instance.hpp>
 #include <gd/pq/read.hpp>
 #include <gd/pq/unit.hpp>
@@ -379,13 +380,15 @@ struct outcome_row {
   bool has_history = false;
   /// For that: JSON, or empty.
   std::string metadata{};
+  /// What it carries; mostly nothing: null. Checked, but for what only the database knows.
+  std::shared_ptr<gd::effects> carried{};
 
   std::size_t bytes() const noexcept;
 
   /// What a step decides; the rest is its engine's.
   GD_FIELDS(what, step, state, result, delay_us, awaits, awaits_also,
             timeout_us, until_us, reason, failure, consumed, seen, may_collide,
-            has_history, metadata);
+            has_history, metadata, carried);
 };
 
 /// Whether a picked row's unique key is free while it executes and taken after
@@ -444,6 +447,42 @@ struct inbox_row {
 
 /// For the `await` rows among these; nullopt if there are none.
 std::optional<pq::call> recheck(const row_refs<outcome_row>& rows);
+// What outcomes carry, behind what writes them.
+
+/// An insert that an outcome carries.
+struct carried_insert {
+  const gd::insert* what = nullptr;
+  std::int32_t newest = 0; ///< see `effects::newest`
+};
+pq::call insert_effects(const std::vector<carried_insert>& rows);
+GD_ENUM(insert_fault, none, unknown_machine, version_retired, unknown_step,
+        not_runnable);
+/// In the order of the inserts.
+struct insert_effect_row {
+  insert_fault fault = insert_fault::none;
+  std::string detail{};
+  bool made = false;
+  std::string queue{}; ///< empty: it is not due
+
+  GD_FIELDS(fault, detail, made, queue);
+};
+/// Of the keys of these inserts, which all have one.
+pq::call key_holders(const std::vector<carried_insert>& rows);
+/// In their order.
+struct key_holder_row {
+  std::string fsm{};                    ///< the machine of who has it
+  std::optional<std::int64_t> holder{}; ///< nullopt: nobody has
+
+  GD_FIELDS(fsm, holder);
+};
+
+/// Of rows with history: how many effects their outcomes have carried.
+pq::call note_effects(const std::vector<std::int64_t>& ids,
+                      const std::vector<std::int64_t>& effects);
+/// Before statements of users, which run so.
+pq::call users_session(const effect_settings& how);
+pq::call users_statement(const sql_statement& what);
+
 /// How long the transaction may wait for a lock, and each statement may take.
 pq::call lock_timeout(std::chrono::milliseconds wait,
                       std::optional<std::chrono::milliseconds> each = {});

@@ -256,7 +256,8 @@ held_row_ptr link_actor::held_row_of(link::work x) {
   x.row.picked_at = std::chrono::steady_clock::now();
   return std::make_shared<held_row>(std::move(machine), std::move(x.row),
                                     std::make_shared<lease>(x.id, x.token),
-                                    link_.engine().limits);
+                                    link_.engine().limits,
+                                    home_->machines.get());
 }
 
 void link_actor::obey() {

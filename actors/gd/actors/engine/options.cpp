@@ -50,11 +50,13 @@ namespace {
   option(limits.metadata, "bytes of a transition's metadata")                  \
   option(limits.reason, "bytes of an error's text")                            \
   option(limits.inbox, "signals of an instance that are not consumed")         \
+  option(limits.effects, "inserts, signals and statements of an outcome")      \
+  option(limits.effect_bytes, "bytes of all that an outcome carries")          \
   option(effects.connections, "of steps in transactions")                      \
-  option(effects.search_path, "where steps' statements look for names")        \
-  option(effects.role, "with whose rights steps' statements run")              \
-  option(effects.statement_timeout, "for each statement of a step")            \
-  option(effects.lock_timeout, "for each lock that such a statement waits for")
+  option(effects.search_path, "where statements of steps find names")          \
+  option(effects.role, "whose rights statements of steps have")                \
+  option(effects.statement_timeout, "by the server, for each of these")        \
+  option(effects.lock_timeout, "how long one of an outcome waits for a lock")
 // clang-format on
 
 constexpr auto engine_group = "gd.engine";

@@ -56,7 +56,8 @@ turn::settings turn_settings(node& home, const queue_config& queue,
           .resend = cfg.resend_window(),
           .keys = home.keys,
           .suspects = home.quarantine,
-          .transactions = transactions};
+          .transactions = transactions,
+          .statements = cfg.effects};
 }
 
 } // namespace
@@ -335,6 +336,16 @@ void picker_actor::tell_of(const turn::report& report) {
     home_->tell(events::pick_lost{queue_.name, *report.lost_pick});
   if (report.released > 0)
     home_->tell(events::lost_pick_released{queue_.name, report.released});
+  const auto& effects = report.carried;
+  if (effects.inserts + effects.signals + effects.statements > 0)
+    home_->tell(events::effects_done{queue_.name, effects.inserts,
+                                     effects.signals, effects.statements,
+                                     effects.dropped});
+  for (const auto& x : report.held_up)
+    home_->tell(
+      events::outcome_held_up{x.id, x.what.kind, without_data(x.what.why)});
+  if (!report.queues.empty())
+    home_->wake({report.queues.begin(), report.queues.end()}, false);
 }
 
 void picker_actor::pick_again() {
@@ -391,9 +402,9 @@ picker_actor::lease_all(std::vector<store::picked_row> rows,
     under->suspect = suspects;
     home_->leases.add(under);
     auto machine = home_->machines->find_any(row.fsm, row.fsm_version);
-    out.push_back(std::make_shared<held_row>(std::move(machine), std::move(row),
-                                             std::move(under),
-                                             home_->config.limits));
+    out.push_back(std::make_shared<held_row>(
+      std::move(machine), std::move(row), std::move(under),
+      home_->config.limits, home_->machines.get()));
   }
   return out;
 }
@@ -718,9 +729,12 @@ void picker_actor::collect_flushed(turn::flushed& x) {
     case verdict::refused:
     case verdict::collided: {
       auto told = x.what == verdict::collided ? x.why : without_data(x.why);
+      if (x.effect)
+        told.message = without_data(*x.effect);
       home_->tell(events::outcome_refused{x.row->id, told});
       if (ran && !found->at_worker())
-        return refuse(*found, x.why, std::move(told.message));
+        return refuse(*found, x.why, std::move(told.message),
+                      std::move(x.effect));
       if (ran) {
         begun_.refuse(*found);
         answer(*found, x);

@@ -43,8 +43,10 @@ caf::behavior step_actor::make_behavior() {
       [this, why = std::move(x.why)] { report(what_.fail(failure{why})); });
     },
     [this](step_refused& x) {
-    when_permitted([this, why = std::move(x.why), told = std::move(x.told)] {
-      if (auto row = what_.refused(why, told))
+    when_permitted([this, why = std::move(x.why), told = std::move(x.told),
+                    effect = std::move(x.effect)] {
+      if (auto row = effect ? what_.refused(*effect, told)
+                            : what_.refused(why, told))
         report(std::move(row));
       else // not even the failure can be written
         quit(to_caf(why));

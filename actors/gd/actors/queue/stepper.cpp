@@ -131,11 +131,13 @@ void stepper_actor::collect_ended() {
   }
 }
 
-void stepper_actor::refuse(entry& x, error why, std::string told) {
+void stepper_actor::refuse(entry& x, error why, std::string told,
+                           std::optional<effect_refused> effect) {
   begun_.refuse(x);
   if (!x.handler_actor)
     x.handler_actor = start_handler_actor(x);
-  anon(x.handler_actor, step_refused{std::move(why), std::move(told)});
+  anon(x.handler_actor,
+       step_refused{std::move(why), std::move(told), std::move(effect)});
 }
 
 // -- ends ---------------------------------------------------------------------

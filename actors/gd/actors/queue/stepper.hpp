@@ -67,7 +67,8 @@ protected:
   void collect_ended();
   void expire_limits();
   /// The database does not take the outcome: the handler's turn.
-  void refuse(entry& x, error why, std::string told);
+  void refuse(entry& x, error why, std::string told,
+              std::optional<effect_refused> effect = std::nullopt);
   /// The steps go with this actor.
   void end_steps();
 

@@ -19,37 +19,6 @@ error invalid(std::string text) {
   return {errc::invalid_argument, std::move(text), {}};
 }
 
-/// In their order.
-constexpr std::array<std::string_view, 5> statuses{
-  "runnable", "executing", "awaiting_signal", "done", "failed"};
-
-result<void> check_scope(const insert& x) {
-  if (!x.unique_key && !x.unique_scope.empty())
-    return invalid("unique_scope: expected a unique_key beside it");
-  if (x.unique_scope.size() > statuses.size())
-    return invalid(fmt::format("unique_scope: expected at most {} statuses, "
-                               "got {}",
-                               statuses.size(), x.unique_scope.size()));
-  auto has = [&x](std::string_view status) {
-    return std::find(x.unique_scope.begin(), x.unique_scope.end(), status)
-           != x.unique_scope.end();
-  };
-  for (const auto& status : x.unique_scope)
-    if (std::find(statuses.begin(), statuses.end(), status) == statuses.end())
-      return invalid(fmt::format("unique_scope: expected some of {}, got {}",
-                                 fmt::join(statuses, "|"), status));
-  if (has("executing") && !has("runnable"))
-    return invalid("unique_scope: expected runnable beside executing: what has "
-                   "been let in must be able to run");
-  // One whose lease is over would wait for the key's new holder, and that one for
-  // the partition.
-  if (x.partition_key && has("runnable") && !has("executing"))
-    return invalid(
-      "unique_scope: expected executing beside runnable where there "
-      "is a partition_key");
-  return {};
-}
-
 std::vector<std::string> steps_of(const machine& x) {
   std::vector<std::string> names;
   for (const auto& step : x.steps)
@@ -205,62 +174,6 @@ error unknown_machine(const store::insert_row& row,
 
 } // namespace
 
-result<void> check(const insert& x, const limits& bounds) {
-  if (auto ok = check_name("fsm", x.fsm, bounds); !ok)
-    return ok;
-  if (x.version < 0)
-    return invalid(fmt::format(
-      "version: expected 1 or more, or 0 for the newest, got {}", x.version));
-  if (!x.step.empty())
-    if (auto ok = check_name("step", x.step, bounds); !ok)
-      return ok;
-  if (!x.queue.empty())
-    if (auto ok = check_name("queue", x.queue, bounds); !ok)
-      return ok;
-  if (x.partition_key)
-    if (auto ok = check_name("partition_key", *x.partition_key,
-                             {.name = bounds.partition_key});
-        !ok)
-      return ok;
-  if (x.unique_key
-      && (x.unique_key->empty() || x.unique_key->size() > bounds.unique_key))
-    return invalid(fmt::format("unique_key: expected 1 to {} bytes, got {}",
-                               bounds.unique_key, x.unique_key->size()));
-  if (auto ok = check_scope(x); !ok)
-    return ok;
-  if (auto ok = check_traceparent(x.traceparent); !ok)
-    return ok;
-  if (x.delay_us < 0 || x.delay_us > longest_delay.count())
-    return invalid(fmt::format("delay_us: expected 0 to {} (100 years), got {}",
-                               longest_delay.count(), x.delay_us));
-  constexpr std::int64_t year_3000 = 32'503'680'000'000'000;
-  if (x.eligible_at_us
-      && (*x.eligible_at_us < 0 || *x.eligible_at_us > year_3000))
-    return invalid(fmt::format(
-      "eligible_at_us: expected microseconds since 1970, at most {}, got {}",
-      year_3000, *x.eligible_at_us));
-  if (x.eligible_at_us && x.delay_us > 0)
-    return invalid(
-      "eligible_at_us and delay_us: expected one of them, got both");
-  if (auto ok = check_size("state", x.state, bounds.state); !ok)
-    return ok;
-  return {};
-}
-
-bool begins_object(const json& state) {
-  auto first = state.text().find_first_not_of(" \t\r\n");
-  return first != std::string::npos && state.text()[first] == '{';
-}
-
-/// Whether a state is the JSON text of an object.
-result<void> check_object(const json& state) {
-  if (auto ok = check_json(state.text()); !ok)
-    return error{ok.error().code, "state: " + ok.error().message, {}};
-  if (!begins_object(state))
-    return error{errc::codec, "state: $: expected object", {}};
-  return {};
-}
-
 store::insert_row row_of(insert x) {
   store::insert_row row;
   row.open = {.version = x.version == 0,
@@ -283,14 +196,6 @@ store::insert_row row_of(insert x) {
                          ? fmt::format("{}", fmt::join(default_scope, ","))
                          : fmt::format("{}", fmt::join(x.unique_scope, ","));
   return row;
-}
-
-error of_another_machine(std::string_view key, std::int64_t holder,
-                         std::string_view fsm) {
-  return {errc::key_of_another_machine,
-          fmt::format("unique_key: {} is that of instance {} of {}",
-                      key_text(key), holder, fsm),
-          {}};
 }
 
 void reopen(store::insert_row& row) {

@@ -18,16 +18,6 @@ namespace gd {
 constexpr std::array<std::string_view, 3> default_scope{"runnable", "executing",
                                                         "awaiting_signal"};
 
-/// Whether an insert can be, as far as can be told without its machine.
-result<void> check(const insert& x, const limits& bounds);
-
-/// Whether a state's text looks like an object, as far as its first character
-/// tells.
-bool begins_object(const json& state);
-
-/// Whether a state is the JSON text of an object.
-result<void> check_object(const json& state);
-
 /// A row without what its machine fills in.
 store::insert_row row_of(insert x);
 
@@ -39,10 +29,6 @@ store::insert_row row_of(insert x);
 result<void> resolve(store::insert_row& row, const registry& mine,
                      const std::vector<store::known_machine>& known,
                      const limits& bounds);
-
-/// The error of an insert whose unique key an instance of another machine, `fsm`, has.
-error of_another_machine(std::string_view key, std::int64_t holder,
-                         std::string_view fsm);
 
 /// Forgets what was filled in.
 void reopen(store::insert_row& row);

@@ -5,6 +5,7 @@
 #include <gd/pq/pause.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace gd {
 ///
 /// `Entry` has `key()` (no two of the same in a group), `bytes()`, `unsure()`
 /// (the entry may wait for a stranger's unique key, and shares no group with those that
-/// never do), maybe `apart()` (it shares no group with those that are not), and the members `locked_tries` and `not_before`, which belong to the batcher.
+/// never do), maybe `apart()` (0 to 2: it shares a group with those of the same number alone), and the members `locked_tries` and `not_before`, which belong to the batcher.
 template <class Entry>
 class batcher {
 public:
@@ -45,13 +46,13 @@ public:
   }
 
   bool empty() const noexcept {
-    return ready_.empty() && apart_.empty() && unsure_.empty()
-           && halves_.empty() && unsure_halves_.empty() && locked_.empty();
+    return ready() == 0 && unsure_.empty() && halves_.empty()
+           && unsure_halves_.empty() && locked_.empty();
   }
 
   /// How many entries wait for nothing but a group.
   std::size_t ready() const noexcept {
-    return ready_.size() + apart_.size();
+    return ready_[0].size() + ready_[1].size() + ready_[2].size();
   }
 
   struct group {
@@ -102,8 +103,12 @@ public:
       return take_half(halves_);
     }
     was_half_ = false;
-    was_apart_ = !apart_.empty() && (ready_.empty() || !was_apart_);
-    return {take_ready(was_apart_ ? apart_ : ready_, std::min(rows_, most))};
+    for (std::size_t i = 0; i < ready_.size(); ++i) { // in turn
+      last_ready_ = (last_ready_ + 1) % ready_.size();
+      if (!ready_[last_ready_].empty())
+        break;
+    }
+    return {take_ready(ready_[last_ready_], std::min(rows_, most))};
   }
 
   /// A group's transaction is over, however it ended.
@@ -126,6 +131,13 @@ public:
     failed.erase(middle, failed.end());
     pool.push_back(std::move(failed));
     return std::nullopt;
+  }
+
+  /// Part of a group that failed: it goes by itself.
+  void put_half(std::vector<Entry> part) {
+    if (!part.empty())
+      (part.front().unsure() ? unsure_halves_ : halves_)
+        .push_back(std::move(part));
   }
 
   /// A group that failed for no reason of its own goes first next time.
@@ -159,8 +171,9 @@ public:
       std::move(kept, from.end(), std::back_inserter(out));
       from.erase(kept, from.end());
     };
-    for (auto* pool : {&ready_, &apart_, &unsure_})
-      sift(*pool);
+    for (auto& pool : ready_)
+      sift(pool);
+    sift(unsure_);
     for (auto* pool : {&halves_, &unsure_halves_}) {
       for (auto& one : *pool)
         sift(one);
@@ -192,9 +205,9 @@ private:
     if (x.unsure())
       return unsure_;
     if constexpr (requires { x.apart(); })
-      if (x.apart())
-        return apart_;
-    return ready_;
+      return ready_[x.apart()];
+    else
+      return ready_[0];
   }
 
   /// An entry that was found locked waits for the stranger, by itself.
@@ -265,16 +278,15 @@ private:
 
   std::size_t rows_;
   std::size_t bytes_;
-  entries ready_;
-  entries apart_;
+  std::array<entries, 3> ready_; ///< by `apart()`
   entries unsure_;
   groups halves_;
   groups unsure_halves_;
   std::vector<Entry> locked_;
   /// The last group that would not wait was a half.
   bool was_half_ = false;
-  /// The last group of those was of entries that go apart.
-  bool was_apart_ = false;
+  /// Of what kind, of those that go apart, the last group was.
+  std::size_t last_ready_ = 2;
   /// The last group might wait.
   bool waited_ = false;
   /// Which kind of those that may wait was the last.

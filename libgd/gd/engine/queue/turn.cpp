@@ -123,7 +123,7 @@ std::optional<turn::started> turn::begin(std::int32_t want,
     write_outcomes(next, work, may_pick, now);
     // Half of a group that failed, or one that waits for a lock, goes without a pick.
     const auto& group = next.group;
-    if (!group.alone && !group.half && !group.unsure()) {
+    if (!group.alone && !group.half && !group.unsure() && !next.carried) {
       if (can_pick && pass_on > 0 && now >= no_passing_before_)
         pass_keys_on(next, work, pass_on, now);
       if (may_pick && want > next.passing)
@@ -140,6 +140,10 @@ std::optional<turn::started> turn::begin(std::int32_t want,
                      && (!next.showing.empty()
                          || next.bisects == pick_bisection::step::ask);
   work.transaction = !alone;
+  if (next.carried) {
+    next.calls = work.calls.size();
+    accept_only_all(next, work);
+  }
   next.under_way = true;
   bool leaves_suspects = want > 0 && suspects && suspects_
                          && !next.picks_suspects && !(apart && first)
@@ -255,10 +259,13 @@ void turn::write_outcomes(in_flight& next, pq::unit& work, bool may_pick,
   }
   if (parked)
     work.add(std::move(*parked));
-  if (advancing.empty())
-    return;
-  next.at.advance = next.at.outcomes.back();
-  next.at.inbox = work.add(store::inbox(advancing, how_.inbox));
+  carry(next, work);
+  if (!advancing.empty()) {
+    next.at.advance = next.at.outcomes.back();
+    next.at.inbox = work.add(store::inbox(advancing, how_.inbox));
+  }
+  if (next.carried)
+    next.carried->add_statements(work, {.session = how_.statements});
 }
 
 turn::leftovers turn::abandon() const {
@@ -305,6 +312,10 @@ void turn::read(in_flight& x, const pq::reply& reply, report& out,
   if (out.released > 0)
     scan_everything();
   auto passed = read_passed_on(x, reply, now);
+  if (x.carried) {
+    out.carried = x.carried->count(reply.results);
+    out.queues = x.carried->queues(reply.results);
+  }
   if (!x.group.entries.empty())
     read_outcomes(x, reply, out, now);
   if (!x.showing.empty())
@@ -337,6 +348,11 @@ void turn::read_shown(in_flight& x, const pq::reply& reply, report& to) {
       one.content = std::move(answers[i]);
     to.shown_rows.push_back(std::move(one));
   }
+}
+
+error turn::collision(std::int64_t holder) {
+  return {
+    errc::key_taken, fmt::format("instance {} has its unique key", holder), {}};
 }
 
 void turn::read_outcomes(in_flight& of, const pq::reply& reply, report& to,
@@ -384,12 +400,8 @@ void turn::read_outcomes(in_flight& of, const pq::reply& reply, report& to,
     }
     if (answer != nullptr && answer->holder) {
       auto holder = *answer->holder;
-      to.rows.push_back(
-        {x.tag, std::move(x.row), verdict::collided,
-         error{errc::key_taken,
-               fmt::format("instance {} has its unique key", holder),
-               {}},
-         holder});
+      to.rows.push_back({x.tag, std::move(x.row), verdict::collided,
+                         collision(holder), holder});
       continue;
     }
     // Locked and yet missing: deleted, which is as good as another's.
@@ -415,7 +427,7 @@ void turn::fail(in_flight& of, const pq::reply& reply, report& to,
   const auto& why = *reply.failure;
   plan_.failed();
   if (fail_shown(of, why, to, now) || fail_suspects(of, why, to, now)
-      || fail_bisected(of, why, to, now))
+      || fail_bisected(of, why, to, now) || fail_carried(of, reply, to, now))
     return;
   auto group = std::exchange(of.group.entries, {});
   auto failed_at = static_cast<int>(reply.failed_call);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gd/engine/queue/batch.hpp>
+#include <gd/engine/queue/carried.hpp>
 #include <gd/engine/queue/key.hpp>
 #include <gd/engine/queue/lost.hpp>
 #include <gd/engine/queue/pick_bisection.hpp>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -59,6 +61,8 @@ public:
     /// have it.
     std::int32_t key_rows = 100;
     std::chrono::milliseconds key_time{100};
+    /// How statements run that outcomes carry.
+    effect_settings statements{};
   };
 
   explicit turn(settings how);
@@ -147,9 +151,9 @@ public:
   struct flushed {
     enum class verdict : std::uint8_t {
       applied,
-      stale,    ///< another lease is in force, nothing was changed
-      unknown,  ///< sent twice; applied the first time, or stale
-      refused,  ///< the database does not take this row's data: `why`
+      stale,   ///< another lease is in force, nothing was changed
+      unknown, ///< sent twice; applied the first time, or stale
+      refused, ///< the database does not take this row's data, or `effect`: `why`
       collided, ///< `holder` has the row's unique key: `why`
     };
     std::uint64_t tag = 0;
@@ -163,6 +167,8 @@ public:
     std::optional<std::vector<raw_signal>> inbox{};
     /// Its key is that of a picked row now, and not to be unlocked.
     bool key_passed_on = false;
+    /// What of the outcome is refused, if it is that.
+    std::optional<effect_refused> effect{};
   };
 
   /// What became of a row that was to be shown.
@@ -202,6 +208,16 @@ public:
     std::optional<std::string> lost_pick{};
     /// The transaction failed and will be tried again by itself.
     std::optional<error> failure{};
+    /// What the outcomes of `rows` have carried, and that has happened.
+    carried_batch::effect_count carried{};
+    /// In which queues that may have left something to pick.
+    std::set<std::string> queues{};
+    struct waiting_outcome {
+      std::int64_t id = 0;
+      effect_refused what{};
+    };
+    /// Outcomes that wait for what they carry, from now on.
+    std::vector<waiting_outcome> held_up{};
   };
 
   report finish(std::size_t which, const pq::reply& reply,
@@ -262,6 +278,8 @@ private:
     clock::time_point not_before{};
     /// Null: no key may pass on with it.
     std::unique_ptr<store::key_hold> hold{};
+    /// Since when it waits for what it carries; unset: it does not.
+    clock::time_point held_up_since{};
 
     std::int64_t key() const noexcept {
       return row->id;
@@ -272,8 +290,8 @@ private:
     bool unsure() const noexcept {
       return row->may_collide;
     }
-    bool apart() const noexcept {
-      return row->erase;
+    std::size_t apart() const noexcept {
+      return row->carried ? 2 : row->erase ? 1 : 0;
     }
   };
 
@@ -323,6 +341,10 @@ private:
     std::uint64_t changes = 0;
     layout at{};
     pick_plan::one pick{};
+    /// Null: the group's outcomes carry nothing.
+    std::shared_ptr<carried_batch> carried{};
+    /// So many has the unit.
+    std::size_t calls = 0;
     /// Of so many keys the next row may come.
     std::int32_t passing = 0;
     std::string token{};
@@ -390,6 +412,20 @@ private:
   void read_shown(in_flight& x, const pq::reply& reply, report& to);
   void read_outcomes(in_flight& of, const pq::reply& reply, report& to,
                      clock::time_point now);
+  void carry(in_flight& next, pq::unit& work);
+  void accept_only_all(in_flight& next, pq::unit& work) const;
+  bool fail_carried(in_flight& of, const pq::reply& reply, report& to,
+                    clock::time_point now);
+  bool drop_unapplied(in_flight& of, const pq::reply& reply, report& to,
+                      clock::time_point now);
+  void fail_statement(in_flight& of, carried_batch::objection guilty,
+                      bool passes, report& to, clock::time_point now);
+  void decline(in_flight& of, const pq::reply& reply, report& to,
+               clock::time_point now);
+  void hold_up(entry x, carried_batch::objection why, report& to,
+               clock::time_point now);
+  void refuse(entry x, effect_refused what, bool alone, report& to);
+  static error collision(std::int64_t holder);
   void fail(in_flight& of, const pq::reply& reply, report& to,
             clock::time_point now);
   bool keeps_instead(std::vector<entry>& group, const error& why,

@@ -9,12 +9,13 @@
 namespace gd {
 
 held_row::held_row(std::shared_ptr<const machine> of, store::picked_row row,
-                   lease_ptr under, limits bounds)
+                   lease_ptr under, limits bounds, const registry* known)
   : machine_(std::move(of)),
     row_(std::move(row)),
     step_(machine_->find_step(row_.step)),
     lease_(std::move(under)),
-    limits_(bounds) {
+    limits_(bounds),
+    known_(known) {
   note_trace();
 }
 
@@ -102,7 +103,7 @@ held_row held_row::after(std::string step, std::string state, std::string token,
             .due_us = now_us,
             .now_us = now_us,
             .picked_at = now},
-          std::make_shared<lease>(row_.id, std::move(token)), limits_};
+          std::make_shared<lease>(row_.id, std::move(token)), limits_, known_};
 }
 
 // -- how it ends --------------------------------------------------------------
@@ -126,6 +127,9 @@ static bool taken_in(const std::vector<std::string>& scope, final_status how) {
 void held_row::complete(store::outcome_row& to) const {
   to.has_history = row_.history > 0;
   to.may_collide = store::may_collide(row_, to.what);
+  if (to.carried && step_ != nullptr)
+    if (auto limit = step_->limit())
+      to.carried->patience = std::min(to.carried->patience, *limit);
   auto end = store::end_of(to.what);
   if (!end)
     return;
@@ -133,8 +137,10 @@ void held_row::complete(store::outcome_row& to) const {
   if (!time)
     return;
   to.keep_us = time->count();
-  // A key that is to last has been let in before the machine kept nothing.
-  to.erase = time->count() == 0 && !taken_in(row_.unique_scope, *end);
+  // A key that is to last has been let in before the machine kept nothing. What the
+  // outcome carries looks at the row that it has written.
+  to.erase = time->count() == 0 && !taken_in(row_.unique_scope, *end)
+             && !to.carried;
 }
 
 outcome_ptr held_row::release() {

@@ -4,6 +4,7 @@
 #include <gd/event.hpp>
 #include <gd/instance.hpp>
 #include <gd/machine.hpp>
+#include <gd/registry.hpp>
 #include <gd/store/lease.hpp>
 #include <gd/store/store.hpp>
 
@@ -21,8 +22,9 @@ using outcome_ptr = std::unique_ptr<store::outcome_row>;
 /// for one, go elsewhere, go back or be failed without any.
 class held_row {
 public:
+  /// `known`: the machines of the program, for what outcomes insert; it outlives this.
   held_row(std::shared_ptr<const machine> of, store::picked_row row,
-           lease_ptr under, limits bounds);
+           lease_ptr under, limits bounds, const registry* known = nullptr);
 
   const machine& of() const noexcept {
     return *machine_;
@@ -35,6 +37,10 @@ public:
   }
   const limits& bounds() const noexcept {
     return limits_;
+  }
+  /// Null: nothing is known of other machines.
+  const registry* known() const noexcept {
+    return known_;
   }
   /// Null: the machine has no such step.
   const machine::step_definition* step() const noexcept {
@@ -103,6 +109,7 @@ private:
   const machine::step_definition* step_; ///< the machine's
   lease_ptr lease_;
   limits limits_;
+  const registry* known_;
 };
 
 using held_row_ptr = std::shared_ptr<held_row>;

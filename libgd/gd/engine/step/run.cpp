@@ -89,7 +89,7 @@ outcome_ptr run::fail(const error& why) {
   ended_ = clock::now();
   // What encrypts may be out of order for a while.
   bool permanent = why.code != errc::cipher;
-  return handle(failure{why.message, nullptr, permanent},
+  return handle(failure{why.message, nullptr, permanent, std::move(refused_)},
                 without_data(why).message);
 }
 
@@ -137,6 +137,18 @@ outcome_ptr run::refused(const error& why, const std::string& told) {
       && !store::may_collide(picked(), store::write_kind::replay))
     return wait_for_key(refusal + why.message, refusal + told);
   return handle(failure{refusal + why.message}, refusal + told);
+}
+
+outcome_ptr run::refused(const effect_refused& what, const std::string& told) {
+  auto message = what.message();
+  if (failing_)
+    return nullptr;
+  if (handling_)
+    return give_up_handled("the handler's outcome was then refused: ", message,
+                           told);
+  return handle(
+    failure{"the outcome was refused: " + message, nullptr, false, what},
+    "the outcome was refused: " + told);
 }
 
 /// Its deadline has passed where no function runs that could be asked: it stays there,
@@ -328,8 +340,71 @@ std::optional<error> run::encode_kind(outcome& x, bool by_handler,
   return std::nullopt;
 }
 
+/// Of an insert: what only its machine tells, where the program has it.
+static result<void> check_with_machine(gd::insert& x, std::int32_t& newest,
+                                       const registry* known,
+                                       const limits& bounds) {
+  auto own = known != nullptr ? known->find(x.fsm, x.version) : nullptr;
+  if (!own)
+    return {};
+  if (x.version == 0)
+    newest = own->version;
+  if (!x.step.empty() && own->find_step(x.step) == nullptr)
+    return error{errc::unknown_step,
+                 "step: expected one of " + own->step_names() + " of "
+                   + own->title() + ", got " + x.step,
+                 {}};
+  if (auto ok = own->check_stored(x.state.text()); !ok)
+    return error{ok.error().code, "state: " + ok.error().message, {}};
+  if (!own->encrypted_by)
+    return {};
+  x.state = own->stored(std::move(x.state));
+  return check_size("state", x.state, bounds.state);
+}
+
+std::optional<error> run::encode_effects(effects what,
+                                         store::outcome_row& row) {
+  auto refuse = [&](effect_kind kind, std::size_t i, error why) {
+    refused_ = effect_refused{i + 1, kind, std::move(why)};
+    return error{refused_->why.code, refused_->message(), {}};
+  };
+  if (std::cmp_greater(what.size(), bounds().effects))
+    return wrong("it carries " + std::to_string(what.size())
+                 + " effects, expected at most "
+                 + std::to_string(bounds().effects));
+  if (what.bytes() > bounds().effect_bytes)
+    return wrong("what it carries takes " + std::to_string(what.bytes())
+                 + " bytes, expected at most "
+                 + std::to_string(bounds().effect_bytes));
+  what.newest.assign(what.inserts.size(), 0);
+  for (std::size_t i = 0; i < what.inserts.size(); ++i) {
+    auto& x = what.inserts[i];
+    auto ok = gd::check(x, bounds());
+    if (ok)
+      ok = check_object(x.state);
+    if (ok)
+      ok = check_with_machine(x, what.newest[i], held_->known(), bounds());
+    if (!ok)
+      return refuse(effect_kind::insert, i, ok.error());
+  }
+  for (std::size_t i = 0; i < what.signals.size(); ++i)
+    if (auto ok = gd::check(what.signals[i].what, bounds()); !ok)
+      return refuse(effect_kind::signal, i, ok.error());
+  for (std::size_t i = 0; i < what.statements.size(); ++i) {
+    auto& x = what.statements[i];
+    auto ok = check_statement(x.text);
+    for (const auto& value : x.values)
+      if (ok && value.text.find('\0') != std::string::npos)
+        ok = wrong("values: a zero byte is part of no text");
+    if (!ok)
+      return refuse(effect_kind::sql, i, ok.error());
+  }
+  row.carried = std::make_shared<effects>(std::move(what));
+  return std::nullopt;
+}
+
 result<outcome_ptr> run::encode(outcome x, const context_base& ctx,
-                                bool by_handler) const {
+                                bool by_handler) {
   auto refuse = [&](error why) { // which says of which outcome it is
     why.message = "outcome " + std::string{to_string(x.kind)} + " of step "
                   + picked().step + ": " + why.message;
@@ -363,6 +438,9 @@ result<outcome_ptr> run::encode(outcome x, const context_base& ctx,
     row->state = x.unchanged ? picked().state : x.value.text();
   if (auto why = encode_kind(x, by_handler, *row))
     return refuse(std::move(*why));
+  if (x.carried)
+    if (auto why = encode_effects(std::move(*x.carried), *row))
+      return refuse(std::move(*why));
   held_->complete(*row);
   if (x.metadata && row->has_history)
     row->metadata = x.metadata->text();

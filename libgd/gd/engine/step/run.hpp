@@ -70,6 +70,9 @@ public:
     return refused(why, without_data(why).message);
   }
 
+  /// The same, where the database, or a bound, has refused one of its effects.
+  outcome_ptr refused(const effect_refused& what, const std::string& told);
+
   /// Whether the handler was called.
   bool failed() const noexcept {
     return handling_;
@@ -116,7 +119,9 @@ private:
                               const std::string& told);
   /// The outcome as a row, or why it cannot be carried out.
   result<outcome_ptr> encode(outcome x, const context_base& ctx,
-                             bool by_handler) const;
+                             bool by_handler);
+  /// What it carries; or why it cannot be, and `refused_` tells which.
+  std::optional<error> encode_effects(effects what, store::outcome_row& row);
   /// What its kind decides; or why it cannot be.
   std::optional<error> encode_kind(outcome& x, bool by_handler,
                                    store::outcome_row& row) const;
@@ -139,6 +144,8 @@ private:
   std::string failure_told_;
   /// What events tell of the reason why the instance fails.
   std::string end_told_;
+  /// Which effect cannot be carried out of the outcome that was encoded last.
+  std::optional<effect_refused> refused_;
 };
 
 } // namespace gd

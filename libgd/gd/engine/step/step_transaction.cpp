@@ -121,6 +121,14 @@ step_transaction::report step_transaction::finish(outcome x,
     roll_back();
     return fail(what_.fail(row.error()));
   }
+  if ((*row)->carried) {
+    roll_back();
+    return fail(what_.fail(failure{
+      step_name()
+        + " carries effects: what a step in a transaction wants is done "
+          "through ctx.db()",
+      nullptr, true}));
+  }
   auto state = db().take_back();
   if (!state)
     return lose(state.error().message);

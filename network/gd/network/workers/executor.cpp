@@ -149,6 +149,16 @@ void executor_actor::stop(const key& which) {
   stop_steps(system(), {under});
 }
 
+static error why_of(const link::completed& x) {
+  return {static_cast<errc>(x.code), x.why, x.sqlstate};
+}
+
+static std::optional<effect_refused> effect_of(const link::completed& x) {
+  if (!x.effect)
+    return std::nullopt;
+  return effect_refused{x.effect->number, x.effect->kind, why_of(x)};
+}
+
 void executor_actor::complete(link_worker::order& x) {
   auto tag = tags_.find(x.which);
   auto* found = tag != tags_.end() ? begun_.find(tag->second) : nullptr;
@@ -162,9 +172,7 @@ void executor_actor::complete(link_worker::order& x) {
       home_->tell(events::outcome_refused{
         x.which.id,
         {static_cast<errc>(answer.code), answer.why_told, answer.sqlstate}});
-      return refuse(
-        *found, {static_cast<errc>(answer.code), answer.why, answer.sqlstate},
-        answer.why_told);
+      return refuse(*found, why_of(answer), answer.why_told, effect_of(answer));
     case link::verdict::stale:
       home_->tell(events::outcome_stale{x.which.id, x.which.token});
       break;

@@ -3,6 +3,7 @@
 #include <gd/store/nodes.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -20,6 +21,18 @@ template <class T>
 struct is_optional : std::false_type {};
 template <class T>
 struct is_optional<std::optional<T>> : std::true_type {};
+template <class T>
+struct is_optional<std::shared_ptr<T>> : std::true_type {};
+
+template <class T>
+T& emplace(std::optional<T>& x) {
+  return x.emplace();
+}
+
+template <class T>
+T& emplace(std::shared_ptr<T>& x) {
+  return *(x = std::make_shared<T>());
+}
 
 template <class T>
 constexpr bool is_number = std::is_integral_v<T> || std::is_enum_v<T>;
@@ -72,6 +85,9 @@ private:
     } else if constexpr (std::is_same_v<T, std::string>) {
       put_length(x.size());
       out_ += x;
+    } else if constexpr (std::is_same_v<T, json>) {
+      put_length(x.text().size());
+      out_ += x.text();
     } else {
       std::string nested;
       writer{nested}.fields_of(x);
@@ -116,7 +132,7 @@ private:
   template <class T>
   void take(T& to) {
     if constexpr (is_optional<T>::value) {
-      read(to.emplace());
+      read(emplace(to));
     } else if constexpr (is_list<T>::value) {
       if (to.size() >= most_elements)
         problem = "expected at most " + std::to_string(most_elements)
@@ -190,6 +206,8 @@ void field_reader::read(T& to) {
     }
   } else if constexpr (std::is_same_v<T, std::string>) {
     to = value_;
+  } else if constexpr (std::is_same_v<T, json>) {
+    to = json::raw(std::string{value_});
   } else {
     problem = read_fields(to, value_);
   }

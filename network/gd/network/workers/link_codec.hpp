@@ -251,9 +251,17 @@ struct completed : about {
   std::vector<raw_signal> inbox{};
   std::uint64_t echo = 0;   ///< of the last credit, as with work
   std::int64_t left_us = 0; ///< of the lease
+  /// What of it is refused, if not all.
+  struct refused_effect {
+    std::uint64_t number = 0; ///< see `effect_refused`
+    effect_kind kind{};
+
+    GD_FIELDS(number, kind);
+  };
+  std::optional<refused_effect> effect{};
 
   GD_FIELDS(epoch, nr, id, token, what, tries, code, why, why_told, sqlstate,
-            holder, next_token, inbox, echo, left_us);
+            holder, next_token, inbox, echo, left_us, effect);
 };
 
 template <class T>

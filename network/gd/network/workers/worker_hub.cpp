@@ -128,6 +128,10 @@ bool worker_hub::complete(const std::string& to, const turn::flushed& of,
                    : without_data(of.why).message;
     y.sqlstate = of.why.sqlstate;
     y.holder = of.holder;
+    if (of.effect) {
+      y.effect = {of.effect->number, of.effect->kind};
+      y.why_told = without_data(*of.effect);
+    }
   }
   if (next != nullptr) {
     y.next_token = next->under()->token;
