@@ -14,7 +14,7 @@ GD_ENUM(order_step, place, ship);
 struct order_state {
   std::string account;
   std::int64_t amount = 0;
-  std::string refused;
+  std::string refused{};
   GD_STATE(order_state, account, amount, refused);
 };
 

@@ -26,7 +26,7 @@ int failures = 0;
   if (!(what))      \
   std::cerr << __FILE__ << ':' << __LINE__ << ": " << #what << '\n', ++failures
 
-constexpr auto midnight = gd::testing::simulation_settings{}.start;
+const auto midnight = gd::testing::simulation_settings{}.start;
 
 template <class State>
 std::int64_t insert(simulation& sim, const std::string& fsm,

@@ -430,7 +430,7 @@ private:
   std::optional<client> client_;
   std::shared_ptr<key_table> keys_;
   std::vector<session> sessions_;
-  std::unique_ptr<step_sessions> sessions_;
+  std::unique_ptr<step_sessions> step_sessions_;
   std::int64_t swept_at_us_ = 0;
   std::chrono::microseconds advanced_{0};
 };

@@ -64,7 +64,7 @@ in_database::in_database(pq::options where, in_database_settings how)
     how_(std::move(how)),
     db_(std::make_unique<pq::connection>(where)),
     keys_(std::make_shared<key_table>()),
-    sessions_(std::make_unique<step_sessions>(step_sessions::settings{
+    step_sessions_(std::make_unique<step_sessions>(step_sessions::settings{
       .where = std::move(where), .how = how_.effects})) {
   // nop
 }

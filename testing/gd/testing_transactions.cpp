@@ -102,7 +102,7 @@ gd::result<harness::ended> in_database::run_in_transaction(gd::run& what,
                                                            bool crashes) {
   using fate = step_transaction::fate;
   what = gd::run{changed(what.held(), advanced_.count(), crashes)};
-  auto x = step_transaction{what, *sessions_}.execute();
+  auto x = step_transaction{what, *step_sessions_}.execute();
   switch (x.what) {
     case fate::none:
     case fate::failed:

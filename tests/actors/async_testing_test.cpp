@@ -35,7 +35,7 @@ using simulation = gd::actors::testing::simulation;
 using async_context = gd::actors::async_context<errand>;
 using texts = std::vector<std::string>;
 
-constexpr auto start = gd::testing::simulation_settings{}.start;
+const auto start = gd::testing::simulation_settings{}.start;
 
 /// A simulation of one machine with one instance.
 struct fixture {

@@ -270,7 +270,7 @@ result<engine> start(caf::actor_system& sys, config options) {
     .how = home->config.effects,
     .lease = home->config.lease,
     .resend = home->config.resend_window(),
-    .connection_slot = home->step_lane(),
+    .connection_slot = home->step_slot(),
     .on_event = home->config.on_event});
   auto backend = sys.spawn<gateway_backend>(home);
   auto gateway_handle = sys.spawn<gateway_server>(home, backend);

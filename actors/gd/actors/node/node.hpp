@@ -297,7 +297,7 @@ struct node {
     return read_slot() + 1;
   }
   /// In events, of connections of steps: no connection slot of the reactor.
-  std::size_t step_lane() const {
+  std::size_t step_slot() const {
     return long_read_slot() + 1;
   }
 

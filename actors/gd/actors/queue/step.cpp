@@ -94,7 +94,7 @@ void step_actor::execute_in_transaction() {
       events::outcome_refused{what_.held().under()->id, std::move(*x.refused)});
   if (x.unreplicated)
     home_->tell(
-      events::not_replicated{home_->step_lane(), std::move(*x.unreplicated)});
+      events::not_replicated{home_->step_slot(), std::move(*x.unreplicated)});
   if (x.what == fate::failed) {
     report(std::move(x.row));
   } else if (x.what != fate::none) {

@@ -22,7 +22,7 @@ constexpr milliseconds sends_wait{10};
 
 } // namespace
 
-void turn::carry(transaction& next, pq::unit& work) {
+void turn::carry(in_flight& next, pq::unit& work) {
   auto& group = next.group;
   for (std::size_t i = 0; i < group.entries.size(); ++i)
     if (const auto& row = *group.entries[i].row; row.carried) {
@@ -47,7 +47,7 @@ void turn::carry(transaction& next, pq::unit& work) {
 }
 
 /// Called on the thread that drives the connection: it shares nothing that changes.
-void turn::accept_only_all(transaction& next, pq::unit& work) const {
+void turn::accept_only_all(in_flight& next, pq::unit& work) const {
   std::vector<std::int64_t> ids;
   for (std::size_t i = 0; i < next.group.entries.size(); ++i)
     if (next.carried->has(i))
@@ -98,7 +98,7 @@ void turn::hold_up(entry x, carried_batch::objection why, report& to,
 
 /// Takes out of a group that was not written who has not applied: what they carried may
 /// be why the others were not. Whether there were any.
-bool turn::drop_unapplied(transaction& of, const pq::reply& reply, report& to,
+bool turn::drop_unapplied(in_flight& of, const pq::reply& reply, report& to,
                           clock::time_point now) {
   using verdict = flushed::verdict;
   auto last = static_cast<std::size_t>(of.at.outcomes.back());
@@ -138,7 +138,7 @@ bool turn::drop_unapplied(transaction& of, const pq::reply& reply, report& to,
 }
 
 /// The transaction has been rolled back for what its statements have answered.
-void turn::decline(transaction& of, const pq::reply& reply, report& to,
+void turn::decline(in_flight& of, const pq::reply& reply, report& to,
                    clock::time_point now) {
   std::unordered_map<std::size_t, carried_batch::objection> objections;
   for (auto& x : of.carried->judge(reply.results))
@@ -164,7 +164,7 @@ void turn::decline(transaction& of, const pq::reply& reply, report& to,
 }
 
 /// Whether it was for what outcomes carry.
-bool turn::fail_carried(transaction& of, const pq::reply& reply, report& to,
+bool turn::fail_carried(in_flight& of, const pq::reply& reply, report& to,
                         clock::time_point now) {
   if (!of.carried)
     return false;
@@ -205,7 +205,7 @@ bool turn::fail_carried(transaction& of, const pq::reply& reply, report& to,
 }
 
 /// The others are written without the outcome whose statement has failed.
-void turn::fail_statement(transaction& of, carried_batch::objection guilty,
+void turn::fail_statement(in_flight& of, carried_batch::objection guilty,
                           bool passes, report& to, clock::time_point now) {
   auto group = std::exchange(of.group.entries, {});
   auto at = group.begin() + static_cast<std::ptrdiff_t>(guilty.outcome);

@@ -99,7 +99,8 @@ void step_sessions::complain(const error& why, milliseconds pause) {
     return complaints_.note(why.message, clock::now());
   }();
   if (times > 0 && with_.on_event)
-    with_.on_event(events::disconnected{with_.lane, why, pause, times});
+    with_.on_event(
+      events::disconnected{with_.connection_slot, why, pause, times});
 }
 
 // -- places -------------------------------------------------------------------

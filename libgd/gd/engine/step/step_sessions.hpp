@@ -29,7 +29,7 @@ public:
     std::chrono::milliseconds lease{60'000};
     std::chrono::microseconds resend{0};
     /// In events: behind those of the reactor.
-    std::size_t lane = 0;
+    std::size_t connection_slot = 0;
     event_sink on_event{};
   };
 
