@@ -125,6 +125,17 @@ struct statement {
   bool lists = false;
 };
 
+/// Behind the ends of a group, if they carry something.
+constexpr statement carried_statements[] = {
+  {"send", R"(
+    with t as materialized (
+      select id from gen_durable where id = any($1::bigint[])
+      order by id for no key update skip locked)
+    insert into gen_durable_signals (target_id, name)
+    select id, 'done' from t)"},
+  {"enter", "insert into public.bench_entries values ($1::bigint)"},
+};
+
 constexpr statement statements[] = {
   {"done", R"(
     update gen_durable
@@ -176,6 +187,9 @@ public:
     for (const auto& x : statements)
       prepare(x.name,
               x.lists ? (std::string{x.text} + list_it).c_str() : x.text);
+    if (how.effect > 0)
+      for (const auto& x : carried_statements)
+        prepare(x.name, x.text);
     check(PQenterPipelineMode(db_.get()) == 1);
   }
 
@@ -263,9 +277,48 @@ std::list<floor_connection> open_connections(const parameters& how,
   return out;
 }
 
+/// What the ends of a group carry, by hand.
+class load {
+public:
+  explicit load(const parameters& how) : how_(how), first_(make_room(how)) {
+    // nop
+  }
+
+  void add(floor_connection& to, const std::vector<std::int64_t>& ids) const {
+    if (how_.effect == 0)
+      return;
+    auto n = ids.size() * static_cast<std::size_t>(how_.carried);
+    auto same = [n](const char* text) {
+      return encode(std::vector<std::string>(n, text));
+    };
+    std::vector<std::int64_t> targets;
+    for (auto id : ids)
+      for (std::int64_t i = 0; i < how_.carried; ++i)
+        targets.push_back(
+          first_ + (id * how_.carried + i) % (how_.rows * how_.carried));
+    if (how_.effect == 1)
+      to.call("insert", {same("CountDown"), same("work"), same(R"({"left":1})"),
+                         same("none")});
+    else if (how_.effect == 2)
+      to.call("send", {encode(targets)});
+    else
+      for (auto id : ids)
+        for (std::int64_t i = 0; i < how_.carried; ++i) {
+          std::string value;
+          put(value, id);
+          to.call("enter", {value});
+        }
+  }
+
+private:
+  parameters how_;
+  std::int64_t first_;
+};
+
 /// What a connection has picked, and completes with its next turn.
 struct hand {
   floor_connection* own;
+  const load* with = nullptr;
   std::vector<std::int64_t> last{};
   std::vector<std::int64_t> more{};
   std::vector<std::string> states{};
@@ -281,6 +334,8 @@ struct hand {
       own->call("done", {ids});
       if (signals)
         own->call("consume", {ids});
+      if (with != nullptr)
+        with->add(*own, last);
     }
     returns = !more.empty();
     if (returns)
@@ -304,10 +359,11 @@ struct hand {
 
 /// Picks and completes until nothing is left. With `signals`, a row's signals go
 /// with it.
-void drain(std::list<floor_connection>& connections, bool signals = false) {
+void drain(std::list<floor_connection>& connections, bool signals = false,
+           const load* with = nullptr) {
   std::vector<hand> hands;
   for (auto& x : connections)
-    hands.push_back({&x});
+    hands.push_back({&x, with});
   for (auto& x : hands)
     x.begin_turn(signals);
   auto under_way = [](const hand& x) { return x.own->under_way(); };
@@ -420,14 +476,17 @@ sample measure_drain(const parameters& how) {
   if (how.processes > 1) {
     drain_in_processes(how, m);
   } else {
+    load with{how};
     auto connections = open_connections(how, "default");
     m.start();
-    drain(connections);
+    drain(connections, false, &with);
     m.stop();
   }
   reader.reset();
   auto out = m.finish(static_cast<double>(how.rows * how.steps));
   out.more["pages per picked row"] = m.pages_per_pick();
+  if (how.effect > 0)
+    out.more["effects/s"] = out.per_second() * static_cast<double>(how.carried);
   verify(how);
   return out;
 }

@@ -74,6 +74,26 @@ std::vector<variant> histories(const std::string& drain,
   return xs;
 }
 
+/// The drain, and the same work with something in each outcome, beside the same
+/// statements by hand.
+std::vector<variant> effects(const std::string& drain,
+                             const std::string& parents) {
+  std::vector<variant> xs{{"floor", drain}, {"drain", drain, "floor"}};
+  for (auto [name, how] :
+       {std::pair{"insert", " --effect 1"}, std::pair{"signal", " --effect 2"},
+        std::pair{"sql", " --effect 3"}}) {
+    auto floor = std::string{"floor, "} + name;
+    xs.push_back({floor, drain + how});
+    xs.push_back({name, drain + how, floor});
+    xs.push_back(
+      {std::string{name} + ", beside the drain", drain + how, "drain"});
+  }
+  auto many = "drain --rows " + parents + " --effect 1 --carried 100";
+  xs.push_back({"floor, 100 inserts", many + " --turn 20"});
+  xs.push_back({"100 inserts", many, "floor, 100 inserts"});
+  return xs;
+}
+
 /// The same work without an old snapshot and beside one.
 std::vector<variant> snapshots(const std::vector<variant>& of) {
   std::vector<variant> xs;
@@ -143,11 +163,13 @@ std::vector<workload> workloads(const sizes& size) {
     {"history", "drain and chains without history, and with it",
      histories(drain, chains)},
     {"effects",
-     "instances of one step whose end carries an insert, a signal, a statement",
-     {{"drain", drain},
-      {"insert", drain + " --effect 1"},
-      {"signal", drain + " --effect 2"},
-      {"sql", drain + " --effect 3"}}},
+     "instances of one step whose end carries an insert, a signal, a "
+     "statement, "
+     "or 100 inserts",
+     effects(drain, n(1'000, 20))},
+    {"ping-pong",
+     "two instances that signal each other with their outcomes",
+     {{"engine", "ping_pong --rows " + n(2'000, 20)}}},
     {"latency",
      "single inserts on an idle system, until done; the floor is one commit",
      {{"floor", "commit --rows " + n(200, 20)},
@@ -357,8 +379,10 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--probe-ms", x.how.probe_ms,
       "engine: between looks; 0: none; -1: its default");
   add("--effect", x.how.effect,
-      "engine: of drain: 1 to 3: ends insert, signal, run a statement")
+      "of drain: 1 to 3: ends insert, signal, run a statement")
     ->check(CLI::Range(0, 3));
+  add("--carried", x.how.carried, "of drain: so many of these")
+    ->check(positive);
   add("--metrics", x.how.metrics, "engine: of drain: 1: keeps metrics")
     ->check(CLI::Range(0, 1));
   add("--snapshot", x.how.snapshot,

@@ -195,6 +195,20 @@ double meter::commits() {
                 database_));
 }
 
+std::int64_t make_room(const parameters& how) {
+  if (how.effect == 0)
+    return 0;
+  session db{how.database};
+  db.run("create table bench_entries (id bigint)");
+  if (how.effect != 2)
+    return 0;
+  return std::stoll(db.scalar(fmt::format(
+    "with made as (insert into gen_durable (fsm, step, status, awaits, queue) "
+    "select 'Target', 'work', 'awaiting_signal', 'never', 'none' from "
+    "generate_series(1, {}) returning id) select min(id) from made",
+    how.rows * how.carried)));
+}
+
 double quantile(std::vector<double> xs, double part) {
   std::sort(xs.begin(), xs.end());
   return xs[std::min(xs.size() - 1, static_cast<std::size_t>(

@@ -48,8 +48,9 @@ struct parameters {
   std::int64_t queues = 1;
   std::int64_t probe_ms = -1; ///< -1: its default
   std::int64_t metrics = 0;   ///< of drain: 1: kept for Prometheus
-  /// Of drain: what each end carries: 1: an insert, 2: a signal, 3: a statement.
+  /// Of drain: what each end carries: 1: inserts, 2: signals, 3: statements.
   std::int64_t effect = 0;
+  std::int64_t carried = 1;  ///< so many of them
   std::int64_t snapshot = 0; ///< of drain: 1: a transaction is as old as it
   std::int64_t hints = 1;    ///< of elsewhere: whether nodes exchange them
   // round_trip
@@ -105,6 +106,10 @@ public:
 private:
   std::unique_ptr<PGconn, decltype(&PQfinish)> handle_;
 };
+
+/// Makes room for what ends carry, where nobody picks it: a table, and instances to signal,
+/// of which each has about one signal. The first one's id, or 0.
+std::int64_t make_room(const parameters& how);
 
 /// A transaction that keeps the snapshot of now, if that is to be measured: what
 /// goes from now on is not taken away.

@@ -434,30 +434,27 @@ gd::event_sink drain_sink(const parameters& how, tally& commits) {
 gd::machine carry(const parameters& how) {
   if (how.effect == 0)
     return count_down();
-  session db{how.database};
-  db.run("create table bench_entries (id bigint)");
-  // Each has about one signal.
-  auto first = std::stoll(db.scalar(fmt::format(
-    "with made as (insert into gen_durable (fsm, step, status, awaits, queue) "
-    "select 'Target', 'work', 'awaiting_signal', 'never', 'none' from "
-    "generate_series(1, {}) returning id) select min(id) from made",
-    how.effect == 2 ? how.rows : 1)));
-  auto targets = how.rows;
-  auto kind = how.effect;
+  auto first = make_room(how);
+  auto body = [how, first](gd::context<counter>& ctx) -> gd::outcome {
+    auto out = gd::done();
+    for (std::int64_t i = 0; i < how.carried; ++i)
+      if (how.effect == 1)
+        out = std::move(out).insert({.fsm = "CountDown",
+                                     .state = gd::to_json(ctx.state),
+                                     .queue = "none"});
+      else if (how.effect == 2)
+        out = std::move(out).signal(
+          {.target = first
+                     + (ctx.id * how.carried + i) % (how.rows * how.carried),
+           .name = "done"});
+      else
+        out = std::move(out)
+                .sql("insert into public.bench_entries values ($1)", ctx.id)
+                .expect_rows(1);
+    return out;
+  };
   return gd::define<counter, only_step>("CountDown", 1)
-    .step(only_step::work,
-          [first, targets, kind](gd::context<counter>& ctx) -> gd::outcome {
-            if (kind == 1)
-              return gd::done().insert({.fsm = "CountDown",
-                                        .state = gd::to_json(ctx.state),
-                                        .queue = "none"});
-            if (kind == 2)
-              return gd::done().signal(
-                {.target = first + ctx.id % targets, .name = "done"});
-            return gd::done()
-              .sql("insert into public.bench_entries values ($1)", ctx.id)
-              .expect_rows(1);
-          });
+    .step(only_step::work, body);
 }
 
 /// All of it has happened, once.
@@ -469,8 +466,8 @@ void verify_carried(const parameters& how) {
     "gen_durable_signals", "bench_entries"};
   auto found = session{how.database}.scalar(std::string{"select count(*) from "}
                                             + where[how.effect - 1]);
-  if (found != std::to_string(how.rows))
-    throw std::runtime_error{"expected as many effects as rows, got " + found};
+  if (found != std::to_string(how.rows * how.carried))
+    throw std::runtime_error{"expected other numbers of effects than " + found};
 }
 
 sample measure_drain(const parameters& how) {
@@ -498,6 +495,8 @@ sample measure_drain(const parameters& how) {
   verify_carried(how);
   auto out = m.finish(static_cast<double>(how.rows * how.steps));
   out.more["pages per picked row"] = m.pages_per_pick();
+  if (how.effect > 0)
+    out.more["effects/s"] = out.per_second() * static_cast<double>(how.carried);
   verify_history(how);
   if (least_share)
     out.more["least share"] = *least_share;
@@ -714,6 +713,70 @@ sample measure_latency(const parameters& how) {
     out.more[std::string{name} + " p50 ms"] = quantile(*times, 0.5);
     out.more[std::string{name} + " p99 ms"] = quantile(*times, 0.99);
   }
+  return out;
+}
+
+struct player {
+  std::int64_t other = 0;
+  std::int64_t left = 0;
+  bool serves = false;
+  GD_STATE(player, other, left, serves);
+};
+
+/// Two instances that send each other a signal with each outcome: so many times there and
+/// back, on an idle system.
+sample measure_ping_pong(const parameters& how) {
+  meter m{how.database};
+  std::vector<double> times;
+  {
+    std::binary_semaphore done{0};
+    clock::time_point served{};
+    auto play = [&](gd::context<player>& ctx) -> gd::outcome {
+      auto& x = ctx.state;
+      gd::signal ball{.target = x.other, .name = "ball"};
+      if (!ctx.take<gd::json>("ball")) // the first step of both
+        return x.serves ? gd::await("ball", x).signal(ball)
+                        : gd::await("ball", x);
+      --x.left;
+      if (x.serves) {
+        auto now = clock::now();
+        if (served != clock::time_point{})
+          times.push_back(
+            std::chrono::duration<double, std::milli>(now - served).count());
+        served = now;
+        if (x.left == 0) {
+          done.release();
+          return gd::done();
+        }
+      }
+      return x.left > 0 ? gd::outcome{gd::await("ball", x).signal(ball)}
+                        : gd::outcome{gd::done().signal(ball)};
+    };
+    node n{settings(how, gd::define<player, only_step>("Player", 1)
+                           .step(only_step::work, play)),
+           on_commit([] {})};
+    n.wait_until_connected();
+    session db{how.database};
+    m.start();
+    auto draw = [&] {
+      return db.scalar(
+        "select nextval(pg_get_serial_sequence('gen_durable', 'id'))");
+    };
+    auto one = draw();
+    auto two = draw();
+    db.run(fmt::format(
+      "insert into gen_durable (id, fsm, step, state) overriding system value "
+      "select id, 'Player', 'work', jsonb_build_object('other', other, 'left', "
+      "{2}, 'serves', id = {1}) from (values ({0}, {1}), ({1}, {0})) x (id, "
+      "other)",
+      one, two, how.rows));
+    if (!done.try_acquire_for(patience))
+      throw std::runtime_error{"nothing happens"};
+    m.stop();
+  }
+  auto out = m.finish(static_cast<double>(how.rows));
+  out.more["there and back p50 ms"] = quantile(times, 0.5);
+  out.more["there and back p99 ms"] = quantile(times, 0.99);
   return out;
 }
 
@@ -1041,6 +1104,7 @@ sample measure_engine(const std::string& workload, const parameters& how) {
     {"idle", measure_idle},           {"soak", measure_soak},
     {"ends", measure_ends},           {"links", measure_links},
     {"elsewhere", measure_elsewhere}, {"round_trip", measure_round_trip},
+    {"ping_pong", measure_ping_pong},
   };
   auto found = all.find(workload);
   if (found == all.end())

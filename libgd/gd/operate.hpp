@@ -35,7 +35,7 @@ struct why {
   std::int32_t version = 0; ///< its machine's
   std::string step{};       ///< that runs next, or ran last
   std::string status{};     ///< as in `instance`
-  /// finished, failed; executes, left_behind, lease_over; owed; waits, overdue, rests;
+  /// finished, failed; executes, held_up, left_behind, lease_over; owed; waits, overdue, rests;
   /// delayed, no_node, version_unknown, queue_unserved, queue_paused, row_locked, behind,
   /// key_locked, suspect or due; or refused, by the database, as a node was told; or erased,
   /// as is its status then: all that is left of it.

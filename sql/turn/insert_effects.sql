@@ -13,7 +13,7 @@ with entry as materialized (
     e.priority, e.delay_us, e.at_us, e.partition_key, e.unique_key, e.traceparent,
     coalesce(cast(string_to_array(e.unique_scope, ',') as :"schema".gen_durable_status[]), '{}') as unique_scope,
     m.history, m.steps, coalesce(a.status, 'runnable') as status, a.after_us,
-    nextval(pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable', 'id')::regclass) as id,
+    nextval((select pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable', 'id')::regclass)) as id, -- the sequence once
     e.named, case when m.version is null and (e.step is null or e.queue is null) then 'unknown_machine'
          when m.retired then 'version_retired'
          when m.version is not null and not coalesce(e.step, m.initial_step) = any(m.steps) then 'unknown_step'

@@ -163,6 +163,9 @@ CAF_TEST(an outcome waits for its target and its instance keeps its lease) {
   CAF_CHECK_EQUAL(
     db.scalar("select status from gen_durable where fsm = 'Plain'"),
     "executing");
+  db.wait_until("select w.cause from gen_durable g, gd_why(g.id) w where g.fsm "
+                "= 'Plain'",
+                "held_up");
   stranger.exec("commit");
   db.wait_until(
     "select count(*) from gen_durable where fsm = 'Plain' and status = 'done'",

@@ -429,11 +429,15 @@ CAF_TEST(one poisoned statement of a hundred is told and ninety nine commit) {
 }
 
 CAF_TEST(statements are refused for what they do and how many rows) {
-  db.rows("create function angry() returns trigger language plpgsql as $$ "
-          "begin raise exception 'not this one'; end $$; create table guarded "
-          "(n int); create trigger guard before insert on guarded for each row "
-          "execute function angry(); create table late (n int, constraint once "
-          "unique (n) deferrable initially deferred)");
+  db.rows(
+    "create function angry() returns trigger language plpgsql as $$ "
+    "begin raise exception 'not this one'; end $$; create table guarded "
+    "(n int); create trigger guard before insert on guarded for each row "
+    "execute function angry(); create table late (n int, constraint once "
+    "unique (n) deferrable initially deferred); create procedure ends() "
+    "language plpgsql as $$ begin commit; end $$; create function "
+    "commits() returns void language plpgsql as $$ begin call ends(); end "
+    "$$");
   struct example {
     std::string text;
     std::vector<std::string> values;
@@ -450,6 +454,7 @@ CAF_TEST(statements are refused for what they do and how many rows) {
          {"select generate_series(1, 3)", {}, 2, "", 1},
          {"select pg_sleep(10)", {}, {}, "57014", 1},
          {"insert into late values (1), (1)", {}, {}, "23505", 0},
+         {"select commits()", {}, {}, "2D000", 1},
          {"select 1; select 2", {}, {}, "42601", 1}}) {
     CAF_MESSAGE(x.text);
     auto rows = executing(2);
@@ -493,6 +498,88 @@ CAF_TEST(a statement that waits for a stranger delays its outcome only) {
   CAF_CHECK(finish_all(turn).at(rows[0]).what == verdict::applied);
   CAF_CHECK_EQUAL(db.scalar("select amount from entries where account = 'a'"),
                   "6");
+}
+
+CAF_TEST(
+  what passes by itself delays its outcome only whatever the server calls it) {
+  db.rows(
+    "create table gate (n int); create function enter(code text) returns "
+    "void language plpgsql as $$ begin if exists (select from public.gate) "
+    "then raise exception using errcode = code; end if; end $$");
+  for (const auto* code :
+       {"40001", "40P01", "55P03", "57014", "53200", "57P03", "08006"}) {
+    CAF_MESSAGE(code);
+    db.rows("insert into gate values (1)");
+    auto rows = executing(3);
+    auto turn = make_turn();
+    turn.add(adds_entry(rows[0], code + "a"s));
+    turn.add(runs(rows[1], "select enter($1)", {code}, 1));
+    turn.add(adds_entry(rows[2], code + "b"s));
+    std::size_t written = 0;
+    std::size_t told = 0;
+    for (int i = 0; i < 4; ++i) {
+      auto report = once(turn);
+      written += report.rows.size();
+      told += report.held_up.size();
+    }
+    CAF_CHECK_EQUAL(written, 2u);
+    CAF_CHECK_EQUAL(told, 1u);
+    db.rows("delete from gate");
+    CAF_CHECK(finish_all(turn).at(rows[1]).what == verdict::applied);
+  }
+}
+
+CAF_TEST(a full inbox passes when it is read and else refuses) {
+  auto target = parked("never");
+  for (const auto& id : executing(3))
+    CAF_CHECK(write(signals(id, target)).what == verdict::applied);
+  auto rows = executing(2);
+  auto turn = make_turn();
+  turn.add(signals(rows[0], target));
+  auto impatient = signals(rows[1], target);
+  impatient.carried->patience = 1s;
+  turn.add(std::move(impatient));
+  std::map<std::int64_t, gd::turn::flushed> fates;
+  while (fates.empty())
+    for (auto& x : once(turn).rows)
+      fates.emplace(x.row->id, std::move(x));
+  CAF_REQUIRE_EQUAL(fates.size(), 1u);
+  CAF_CHECK(fates.at(rows[1]).what == verdict::refused);
+  CAF_CHECK(fates.at(rows[1]).effect->why.code == gd::errc::inbox_full);
+  db.rows("update gen_durable_signals set consumed_at = now()");
+  CAF_CHECK(finish_all(turn).at(rows[0]).what == verdict::applied);
+  CAF_CHECK_EQUAL(inbox(target), "1");
+}
+
+CAF_TEST(senders in a ring deadlock nobody and starve nobody) {
+  constexpr std::size_t n = 4;
+  auto rows = executing(n);
+  std::vector<gd::turn> turns;
+  std::vector<pq::connection*> connections;
+  for (std::size_t i = 0; i < n; ++i) {
+    turns.push_back(make_turn());
+    turns[i].add(signals(rows[i], rows[(i + 1) % n]));
+    connections.push_back(&connect());
+  }
+  // Each has locked its own row when the next one asks.
+  std::size_t busy = 0;
+  std::function<void(std::size_t)> begin = [&](std::size_t i) {
+    auto work = std::move(turns[i].begin(0, now)->work);
+    work.accept = [&, i, accept = work.accept](const auto& answers) {
+      if (i + 1 < n)
+        begin(i + 1);
+      return accept(answers);
+    };
+    auto report = turns[i].finish(0, connections[i]->run(work), now);
+    busy += report.held_up.size();
+  };
+  begin(0);
+  CAF_CHECK_GREATER_OR_EQUAL(busy, 1u);
+  for (std::size_t i = 0; i < n; ++i) {
+    finish_all(turns[i]);
+    CAF_CHECK_EQUAL(inbox(rows[i]), "1");
+  }
+  CAF_CHECK_EQUAL(count("step = 'ship'"), "4");
 }
 
 CAF_TEST(statements have the rights and the names that are set for them) {

@@ -496,6 +496,20 @@ CAF_TEST(what the database refuses is told in the words of the server) {
   db.wait_until("select cause from gd_why(" + text(due) + ")", "due");
 }
 
+CAF_TEST(an outcome that waits for what it carries is told) {
+  start("mars");
+  auto id = executing("mars", "1 min");
+  db.rows(
+    "update gen_durable_nodes set refused = jsonb_build_array("
+    "jsonb_build_object('id', $1::bigint, 'why', 'what it carries: signal 1:"
+    " target 7: another transaction holds the row', 'at_us', _gd_us(now())))",
+    {text(id)});
+  CAF_CHECK_EQUAL(
+    cause(id, {"has executed step pay on node mars",
+               "(what it carries: signal 1: target 7: another transaction"}),
+    "held_up");
+}
+
 CAF_TEST(a command that is shown is one for a shell whatever its names are) {
   auto hostile = [this](const std::string& name) {
     return db.scalar("select _gd_shell_text($1)", {name});

@@ -132,7 +132,7 @@ inline machine link_machine(std::string release, std::int32_t version = 1) {
                        .step = "chain",
                        .queue = "later"})
               .signal({.name = "word",
-                       .payload = gd::to_json("sent"),
+                       .payload = gd::to_json(std::string{"sent"}),
                        .key = ctx.state.note})
               .sql("insert into sent values ($1, $2)", ctx.id, ctx.state.pid)
               .expect_rows(1);

@@ -308,7 +308,7 @@ begin atomic
       case when m.status = 'runnable' and v.knowing > 0 and v.n_serving = 0 then 'queue_unserved' end,
       case when p.queue is not null then 'queue_paused' end,
       case when x.told is not null then 'row_locked' end,
-      case when y.why is not null then 'refused' end,
+      case when y.why is not null and m.status <> 'executing' then 'refused' end,
       case when f.id <> m.id then 'behind' end,
       case when k.pid is not null and f.executes is not true then 'key_locked' end,
       case when m.status = 'runnable' and m.crashes >= 2 then 'suspect' end,
@@ -323,6 +323,7 @@ begin atomic
       when y.why is not null and (m.lease_over or m.overdue) then 'refused'
       when m.status = 'executing' and not n.lives then 'left_behind'
       when m.lease_over then 'lease_over'
+      when m.status = 'executing' and y.why is not null then 'held_up'
       when m.status = 'executing' then 'executes'
       when m.overdue then 'overdue'
       when m.awaits = '' then 'rests'
@@ -351,6 +352,9 @@ begin atomic
         || 'extends: wait, or take it away (gdctl stop %s)%s', m.id, left(m.step, 255), left(n.node, 255),
         coalesce(' (host ' || n.host || ', process ' || n.process || ')', ''), :"schema"._gd_time_text(m.updated_at),
         :"schema"._gd_time_text(m.lease_expires_at), m.id, z.suspected)
+      when 'held_up' then format('Instance %s has executed step %s on node %s, and its outcome cannot be written now, as that node '
+        || 'was told (%s): it is tried again, and refused when the step''s time limit, or 30 seconds, are over', m.id,
+        left(m.step, 255), left(n.node, 255), y.why)
       when 'left_behind' then format('Instance %s executed step %s on node %s, which is gone: a node that lives makes it '
         || 'runnable again when its lease has ended, at %s%s%s%s', m.id, left(m.step, 255), left(n.node, 255),
         :"schema"._gd_time_text(m.lease_expires_at), z.by_sweep, z.at_once, z.suspected)
@@ -408,7 +412,7 @@ end;
 -- Why an instance is where it is, in one sentence, which also says what to do, and as data. It is named by its id, or by the
 -- key that it has. No row: there is none; of one that was erased, that it was. Reads its row, of each other table as much as concerns
 -- it, the nodes, and who lives.
--- cause: erased; finished, failed; executes, left_behind (its node is gone), lease_over; owed (its unique key is another's); waits,
+-- cause: erased; finished, failed; executes, held_up (its outcome waits for what it carries), left_behind (its node is gone), lease_over; owed (its unique key is another's); waits,
 -- overdue, rests; delayed, no_node, version_unknown, queue_unserved, queue_paused, row_locked, refused (by the database, for what a
 -- node was to do with it), behind (another of its partition key), key_locked, suspect, due. details: what the sentence tells; also:
 -- the other causes that hold. The plan is kept by the session:

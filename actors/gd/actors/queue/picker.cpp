@@ -336,14 +336,18 @@ void picker_actor::tell_of(const turn::report& report) {
     home_->tell(events::pick_lost{queue_.name, *report.lost_pick});
   if (report.released > 0)
     home_->tell(events::lost_pick_released{queue_.name, report.released});
-  const auto& effects = report.carried;
-  if (effects.inserts + effects.signals + effects.statements > 0)
-    home_->tell(events::effects_done{queue_.name, effects.inserts,
-                                     effects.signals, effects.statements,
-                                     effects.dropped});
-  for (const auto& x : report.held_up)
+  const auto& sent = report.carried;
+  if (sent.inserts + sent.signals + sent.statements > 0)
+    home_->tell(events::effects_done{queue_.name, sent.inserts, sent.signals,
+                                     sent.statements, sent.dropped});
+  for (const auto& x : report.held_up) {
     home_->tell(
       events::outcome_held_up{x.id, x.what.kind, without_data(x.what.why)});
+    home_->refused.note(
+      x.id, "what it carries",
+      {x.what.why.code, x.what.message(), x.what.why.sqlstate},
+      system().clock().now());
+  }
   if (!report.queues.empty())
     home_->wake({report.queues.begin(), report.queues.end()}, false);
 }

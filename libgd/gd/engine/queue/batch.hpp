@@ -25,7 +25,8 @@ namespace gd {
 ///
 /// `Entry` has `key()` (no two of the same in a group), `bytes()`, `unsure()`
 /// (the entry may wait for a stranger's unique key, and shares no group with those that
-/// never do), maybe `apart()` (0 to 2: it shares a group with those of the same number alone), and the members `locked_tries` and `not_before`, which belong to the batcher.
+/// never do), maybe `apart()` (0 to 2: it shares a group with those of the same number
+/// alone), and the members `locked_tries` and `not_before`, which belong to the batcher.
 template <class Entry>
 class batcher {
 public:
@@ -77,13 +78,13 @@ public:
   /// `ended` is to be told of each. `most`: so many entries that wait for nobody.
   group take(clock::time_point now, bool others = false,
              std::size_t most = std::numeric_limits<std::size_t>::max()) {
-    for (auto i = locked_.begin(); i != locked_.end();)
-      if (i->not_before <= now && !waits(*i)) {
-        pool_of(*i).push_back(std::move(*i));
-        i = locked_.erase(i);
-      } else {
-        ++i;
-      }
+    auto stays = std::stable_partition(locked_.begin(), locked_.end(),
+                                       [now](const auto& x) {
+      return x.not_before > now || waits(x);
+    });
+    for (auto i = stays; i != locked_.end(); ++i)
+      pool_of(*i).push_back(std::move(*i));
+    locked_.erase(stays, locked_.end());
     bool at_once = others || ready() > 0 || !halves_.empty();
     if (!at_once || (now >= wait_again_at_ && !waited_)) {
       auto next = take_waiting(now);
@@ -131,6 +132,15 @@ public:
     failed.erase(middle, failed.end());
     pool.push_back(std::move(failed));
     return std::nullopt;
+  }
+
+  /// It waits for something else, and is tried again then; `alone`: it has delayed whom it
+  /// shared a group with, and does so no more.
+  void put_off(Entry x, clock::time_point until, bool alone) {
+    x.not_before = until;
+    if (alone)
+      x.locked_tries = std::max(x.locked_tries, tries_before_alone);
+    locked_.push_back(std::move(x));
   }
 
   /// Part of a group that failed: it goes by itself.

@@ -229,6 +229,7 @@ void turn::write_outcomes(in_flight& next, pq::unit& work, bool may_pick,
                           clock::time_point now) {
   auto& group = next.group;
   group = waiting_.take(now, may_pick, most_at_once());
+  leave_contested(group, now);
   if (group.entries.empty())
     return;
   bound_waits(group, work, now);
@@ -265,7 +266,7 @@ void turn::write_outcomes(in_flight& next, pq::unit& work, bool may_pick,
     next.at.inbox = work.add(store::inbox(advancing, how_.inbox));
   }
   if (next.carried)
-    next.carried->add_statements(work, {.session = how_.statements});
+    run_statements(next, work);
 }
 
 turn::leftovers turn::abandon() const {

@@ -37,7 +37,7 @@ public:
     std::string incarnation;
     /// Distinguishes the turns of one incarnation, also after restarts.
     std::uint64_t first_pick = 1;
-    std::vector<machine_version> machines;
+    std::vector<machine_version> machines{};
     std::chrono::milliseconds lease{60'000};
     std::size_t rows = 500;
     std::size_t bytes = 8 << 20;
@@ -280,6 +280,7 @@ private:
     std::unique_ptr<store::key_hold> hold{};
     /// Since when it waits for what it carries; unset: it does not.
     clock::time_point held_up_since{};
+    int held_up_tries = 0;
 
     std::int64_t key() const noexcept {
       return row->id;
@@ -343,6 +344,8 @@ private:
     pick_plan::one pick{};
     /// Null: the group's outcomes carry nothing.
     std::shared_ptr<carried_batch> carried{};
+    /// Whom its signals are for.
+    std::set<std::pair<std::int64_t, std::string>> targets{};
     /// So many has the unit.
     std::size_t calls = 0;
     /// Of so many keys the next row may come.
@@ -412,7 +415,9 @@ private:
   void read_shown(in_flight& x, const pq::reply& reply, report& to);
   void read_outcomes(in_flight& of, const pq::reply& reply, report& to,
                      clock::time_point now);
+  void leave_contested(batcher<entry>::group& group, clock::time_point now);
   void carry(in_flight& next, pq::unit& work);
+  void run_statements(in_flight& next, pq::unit& work) const;
   void accept_only_all(in_flight& next, pq::unit& work) const;
   bool fail_carried(in_flight& of, const pq::reply& reply, report& to,
                     clock::time_point now);
@@ -423,7 +428,7 @@ private:
   void decline(in_flight& of, const pq::reply& reply, report& to,
                clock::time_point now);
   void hold_up(entry x, carried_batch::objection why, report& to,
-               clock::time_point now);
+               clock::time_point now, bool delays_others = false);
   void refuse(entry x, effect_refused what, bool alone, report& to);
   static error collision(std::int64_t holder);
   void fail(in_flight& of, const pq::reply& reply, report& to,

@@ -6,7 +6,10 @@
 #include <gd/engine/queue/turn.hpp>
 
 #include <gd/pq/ensure.hpp>
+#include <gd/pq/pause.hpp>
 
+#include <algorithm>
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -17,10 +20,53 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long a group's inserts may wait for strangers that insert their unique keys.
-constexpr milliseconds sends_wait{10};
+/// How long a group may wait for a stranger: for each statement of a user's, and for all
+/// unique keys of its inserts. Who is tried alone waits longer.
+constexpr milliseconds group_wait{10};
+
+/// When the other transaction under way is likely to be over.
+constexpr milliseconds contested_pause{2};
+
+std::pair<std::int64_t, std::string> address_of(const gd::signal& x) {
+  return {x.target, x.key.value_or("")};
+}
+
+/// How long an outcome waits that could not be written so often: not as long as the next
+/// one, so that two that are in each other's way do not meet again and again.
+milliseconds pause_of(std::int64_t id, int tries) {
+  auto any = (static_cast<std::uint64_t>(id)
+              + static_cast<std::uint64_t>(tries))
+             * 0x9E3779B97F4A7C15u;
+  milliseconds first{4 + static_cast<std::int64_t>(any >> 61)};
+  return pause_after(tries, first, 100 * first);
+}
 
 } // namespace
+
+/// Those wait whose targets the other transaction under way has locked, as many have that
+/// tell the same parent: the group would be rolled back for them.
+void turn::leave_contested(batcher<entry>::group& group,
+                           clock::time_point now) {
+  if (group.alone || group.half || group.unsure())
+    return;
+  for (const auto& other : in_flight_) {
+    if (!other.under_way || other.targets.empty())
+      continue;
+    auto contested = [&other](const entry& x) {
+      const auto* what = x.row->carried.get();
+      return what != nullptr
+             && std::any_of(what->signals.begin(), what->signals.end(),
+                            [&other](const auto& signal) {
+        return other.targets.contains(address_of(signal.what));
+                });
+    };
+    auto first = std::stable_partition(
+      group.entries.begin(), group.entries.end(), std::not_fn(contested));
+    for (auto i = first; i != group.entries.end(); ++i)
+      waiting_.put_off(std::move(*i), now + contested_pause, false);
+    group.entries.erase(first, group.entries.end());
+  }
+}
 
 void turn::carry(in_flight& next, pq::unit& work) {
   auto& group = next.group;
@@ -29,11 +75,13 @@ void turn::carry(in_flight& next, pq::unit& work) {
       if (!next.carried)
         next.carried = std::make_shared<carried_batch>();
       next.carried->add(i, row);
+      for (const auto& x : row.carried->signals)
+        next.targets.insert(address_of(x.what));
     }
   if (!next.carried)
     return;
   if (!group.alone && !group.unsure())
-    work.add(store::lock_timeout(sends_wait));
+    work.add(store::lock_timeout(group_wait));
   next.carried->add_sends(work, {.inbox = how_.inbox, .waits = group.alone});
   std::vector<std::int64_t> entered;
   std::vector<std::int64_t> effects;
@@ -44,6 +92,13 @@ void turn::carry(in_flight& next, pq::unit& work) {
     }
   if (!entered.empty())
     work.add(store::note_effects(entered, effects));
+}
+
+void turn::run_statements(in_flight& next, pq::unit& work) const {
+  auto session = how_.statements;
+  if (next.group.entries.size() > 1)
+    session.lock_timeout = std::min(session.lock_timeout, group_wait);
+  next.carried->add_statements(work, {.session = std::move(session)});
 }
 
 /// Called on the thread that drives the connection: it shares nothing that changes.
@@ -84,16 +139,20 @@ void turn::refuse(entry x, effect_refused what, bool alone, report& to) {
 }
 
 /// It keeps its lease and its key, and is tried again, until it has waited for too long.
+/// Alone it waits for a lock; a full inbox it finds as soon in a group.
 void turn::hold_up(entry x, carried_batch::objection why, report& to,
-                   clock::time_point now) {
+                   clock::time_point now, bool delays_others) {
   if (x.held_up_since == clock::time_point{}) {
     x.held_up_since = now;
     to.held_up.push_back({x.row->id, why.what});
   }
   if (now - x.held_up_since >= x.row->carried->patience)
-    refuse(std::move(x), std::move(why.what), true, to);
-  else
-    waiting_.put_locked(std::move(x), now);
+    return refuse(std::move(x), std::move(why.what), true, to);
+  auto until = now + pause_of(x.row->id, x.held_up_tries++);
+  bool alone = delays_others
+               || (x.held_up_tries >= batcher<entry>::tries_before_alone
+                   && why.what.why.code != errc::inbox_full);
+  waiting_.put_off(std::move(x), until, alone);
 }
 
 /// Takes out of a group that was not written who has not applied: what they carried may
@@ -177,8 +236,7 @@ bool turn::fail_carried(in_flight& of, const pq::reply& reply, report& to,
     return true;
   }
   auto guilty = of.carried->whose(call);
-  bool passes = passes_by_itself(why)
-                || (guilty && why.sqlstate.substr(0, 2) == "53");
+  bool passes = passes_by_itself(why) || (guilty && is_of_server(why));
   if (!(of.carried->owns(call) || with_commit)
       || (is_of_server(why) && !passes))
     return false;
@@ -214,7 +272,7 @@ void turn::fail_statement(in_flight& of, carried_batch::objection guilty,
   bool alone = group.empty();
   waiting_.retry(std::move(group));
   if (passes)
-    hold_up(std::move(x), std::move(guilty), to, now);
+    hold_up(std::move(x), std::move(guilty), to, now, true);
   else
     refuse(std::move(x), std::move(guilty.what), alone, to);
 }
