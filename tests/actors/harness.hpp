@@ -120,7 +120,7 @@ GD_ENUM(probe_step, first, second, third);
 
 struct probe_state {
   std::int64_t n = 0;
-  std::string note;
+  std::string note{};
   GD_STATE(probe_state, n, note);
 };
 

@@ -209,7 +209,8 @@ const std::vector exempt{&sql::begin,        &sql::release_savepoint,
                          &sql::pick_summary, &sql::bring_older,
                          &sql::state_faults, &sql::clean_session,
                          &sql::enter_step,   &sql::leave_step,
-                         &sql::xact_status,  &sql::check_constraints};
+                         &sql::xact_status,  &sql::check_constraints,
+                         &sql::users_session};
 
 bool is_exempt(const sql::statement& x) {
   return std::find(exempt.begin(), exempt.end(), &x) != exempt.end();

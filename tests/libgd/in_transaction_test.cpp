@@ -439,11 +439,12 @@ CAF_TEST(a role that is not there fails the step with its name) {
 CAF_TEST(statements and waits for locks are bounded) {
   session other{db.conninfo()};
   other.exec("begin; lock table seats");
-  auto became = ran([](context& ctx) {
-    take_seat(ctx);
-    return gd::next(book_step::pay, ctx.state);
-  });
-  CAF_CHECK(contains(became, "lock timeout"));
+  auto waits = engine(booking([](context& ctx) {
+                        take_seat(ctx);
+                        return gd::next(book_step::pay, ctx.state);
+                      }),
+                      {.statement_timeout = 20ms});
+  CAF_CHECK(contains(ran(waits), "canceling statement due to"));
   other.exec("rollback");
   auto by = engine(booking([](context& ctx) {
                      query(ctx.db(), "select pg_sleep(60)");
