@@ -63,17 +63,18 @@ struct fixture : engine_fixture {
       ctx.finish(
         send(gd::next(probe_step::second, ctx->state), ctx->id, ctx->state));
     };
-    auto ahead = gd::define<probe_state, probe_step>("Ahead", 1)
-                   .run_ahead(10)
-                   .step(probe_step::first, plain)
-                   .step(probe_step::second,
-                         [](probe_context& ctx) -> gd::outcome {
-                           return send(gd::next(probe_step::third, ctx.state),
-                                       ctx.id, ctx.state);
-                         })
-                   .step(probe_step::third,
-                         [](probe_context& ctx) { return gd::done(ctx.state); })
-                   .on_error(handle);
+    gd::machine ahead
+      = gd::define<probe_state, probe_step>("Ahead", 1)
+          .run_ahead(10)
+          .step(probe_step::first, plain)
+          .step(probe_step::second,
+                [](probe_context& ctx) -> gd::outcome {
+                  return send(gd::next(probe_step::third, ctx.state), ctx.id,
+                              ctx.state);
+                })
+          .step(probe_step::third,
+                [](probe_context& ctx) { return gd::done(ctx.state); })
+          .on_error(handle);
     probe child;
     return {sender("Plain", {}, plain),
             sender("Limited", {.limit = 10s}, plain),
