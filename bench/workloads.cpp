@@ -734,7 +734,7 @@ sample measure_ping_pong(const parameters& how) {
     auto play = [&](gd::context<player>& ctx) -> gd::outcome {
       auto& x = ctx.state;
       gd::signal ball{.target = x.other, .name = "ball"};
-      if (!ctx.take<gd::json>("ball")) // the first step of both
+      if (!ctx.discard("ball")) // the first step of both
         return x.serves ? gd::await("ball", x).signal(ball)
                         : gd::await("ball", x);
       --x.left;

@@ -69,6 +69,72 @@ void kill_often(world& w, std::chrono::milliseconds length) {
   });
 }
 
+/// Processes are killed while instances make others, which report and book: each does it
+/// once, and what is booked balances in every snapshot.
+void fan_out(world& w, std::chrono::milliseconds length) {
+  constexpr std::int64_t fans = 50;
+  constexpr std::int64_t leaves = 2'000;
+  w.rows("create table booked (leaf bigint, account text, amount bigint)");
+  w.rows("grant insert on booked to public");
+  w.rows(
+    "insert into gen_durable (fsm, step, state) select 'Fan', 'split', "
+    "jsonb_build_object('leaves', $2::bigint, 'made', 0, 'counted', 0) from "
+    "generate_series(1, $1::bigint)",
+    {std::to_string(fans), std::to_string(leaves)});
+  auto balances = [&w] {
+    auto sum = w.scalar("select coalesce(sum(amount), 0) from booked");
+    if (sum != "0")
+      throw std::runtime_error{"a snapshot does not balance: " + sum};
+  };
+  auto end = clock::now() + length;
+  bool first = true;
+  int round = 0;
+  auto over = [&w] {
+    return w.scalar("select not exists (select from gen_durable where fsm in "
+                    "('Fan', 'Leaf') and status not in ('done', 'failed'))")
+           == "t";
+  };
+  auto give_up = clock::now() + 3 * patience;
+  while (!over()) {
+    if (clock::now() > give_up)
+      throw std::runtime_error{"what fans out does not end"};
+    for (int i = 0; i < 10; ++i) {
+      balances();
+      let_pass(100ms);
+    }
+    if (clock::now() < end || ++round % 4 == 0) { // or they would not get on
+      auto name = std::exchange(first, !first) ? "a" : "b";
+      w.kill_worker(name);
+      w.start_worker(name);
+    }
+  }
+  auto expect =
+    [&w](const char* what, const std::string& query, std::int64_t n) {
+    if (auto got = w.scalar(query); got != std::to_string(n))
+      throw std::runtime_error{
+        fmt::format("{}: expected {}, got {}", what, n, got)};
+  };
+  expect(
+    "leaves",
+    "select count(*) from gen_durable where fsm = 'Leaf' and status = 'done'",
+    fans * leaves);
+  expect(
+    "leaves that have booked twice, or not",
+    "select count(*) from (select from gen_durable g left join booked b on "
+    "b.leaf = g.id where g.fsm = 'Leaf' group by g.id having count(b.leaf) <> "
+    "2) x",
+    0);
+  expect("booked by nobody",
+         "select count(*) from booked where leaf not in (select id from "
+         "gen_durable where fsm = 'Leaf')",
+         0);
+  expect(
+    "counts that are right",
+    "select count(*) from gen_durable where fsm = 'Fan' and status = 'done' "
+    "and result ->> 'counted' = result ->> 'leaves'",
+    fans);
+}
+
 void restart_fast(world& w, std::chrono::milliseconds) {
   w.stop_server("fast");
   w.start_server();
@@ -311,6 +377,9 @@ const std::vector<scenario>& scenarios() {
     {"kill_once", "SIGKILL of one of two workers, restarted later", kill_once},
     {"kill_often", "SIGKILL of one worker after the other, every second",
      kill_often},
+    {"fan_out",
+     "SIGKILL of workers while 50 instances make 100,000 that report and book",
+     fan_out},
     {"restart_fast", "fast restart of the server", restart_fast},
     {"restart_crash", "immediate restart of the server: crash recovery",
      restart_crash},

@@ -3,6 +3,7 @@
 #include <caf/send.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -153,6 +154,51 @@ machine wild(witness& seen) {
     .on_error(again);
 }
 
+/// Whatever happens in a step of these is an effect: nobody is a witness, and the table is
+/// what counts.
+machine fans() {
+  using enum fan_step;
+  return define<fan, fan_step>("Fan", 1)
+    .step(split,
+          [](gd::context<fan>& ctx) -> outcome {
+            constexpr std::int64_t at_once = 200;
+            auto& x = ctx.state;
+            auto n = std::min(at_once, x.leaves - x.made);
+            x.made += n;
+            auto out = next(x.made < x.leaves ? split : gather, x);
+            for (std::int64_t i = 0; i < n; ++i)
+              out = std::move(out).insert(
+                {.fsm = "Leaf", .state = to_json(leaf{ctx.id})});
+            return out;
+          })
+    .step(gather, [](gd::context<fan>& ctx) -> outcome {
+      while (ctx.discard("counted"))
+        ++ctx.state.counted;
+      if (ctx.state.counted < ctx.state.leaves)
+        return await("counted", ctx.state);
+      return done(ctx.state);
+    });
+}
+
+machine leaves() {
+  return define<leaf, leaf_step>("Leaf", 1)
+    .step(leaf_step::work,
+          [](gd::context<leaf>& ctx) -> outcome {
+            constexpr auto book = "insert into public.booked (leaf, account, "
+                                  "amount) values ($1, $2, $3)";
+            return done()
+              .signal({.target = ctx.state.parent, .name = "counted"})
+              .sql(book, ctx.id, "from", -1)
+              .expect_rows(1)
+              .sql(book, ctx.id, "to", 1)
+              .expect_rows(1);
+          })
+    // Its parent's inbox may be full for long while processes are killed.
+    .on_error([](const failure&, gd::context<leaf>& ctx) -> outcome {
+      return replay(ctx.state, 200ms);
+    });
+}
+
 } // namespace
 
 std::vector<machine> machines(witness& seen) {
@@ -161,7 +207,9 @@ std::vector<machine> machines(witness& seen) {
           keyed(seen),
           inbox(seen),
           timer(seen),
-          wild(seen)};
+          wild(seen),
+          fans(),
+          leaves()};
 }
 
 } // namespace gd::chaos

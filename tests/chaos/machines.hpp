@@ -19,6 +19,8 @@ GD_ENUM(keyed_step, first, second);
 GD_ENUM(inbox_step, collect);
 GD_ENUM(timer_step, sleep, wake);
 GD_ENUM(wild_step, plain, blocking, asynchronous);
+GD_ENUM(fan_step, split, gather);
+GD_ENUM(leaf_step, work);
 /// What a step of the machine Wild does at its first attempt.
 GD_ENUM(mischief, throw_exception, throw_number, exhaust_memory, overrun,
         never_return, kill_actor, drop_context, abort_process);
@@ -44,6 +46,18 @@ struct numbered {
   GD_STATE(numbered, number);
 };
 
+struct fan {
+  std::int64_t leaves = 0;
+  std::int64_t made = 0;
+  std::int64_t counted = 0;
+  GD_STATE(fan, leaves, made, counted);
+};
+
+struct leaf {
+  std::int64_t parent = 0;
+  GD_STATE(leaf, parent);
+};
+
 namespace gd::chaos {
 
 /// Signals that an instance of the machine Inbox waits for.
@@ -61,7 +75,8 @@ public:
 /// Chain: four steps, one after the other. Kept: the same, with a history. Keyed: two,
 /// of rows with a partition key. Inbox: waits for `expected_signals`. Timer: waits for
 /// a deadline. Wild: does what steps should not do, and ends well at the next attempt.
-/// All but Chain and Keyed have a history.
+/// All but Chain and Keyed have a history. Fan: makes leaves, and counts those that report.
+/// Leaf: reports, and books from one account to another.
 std::vector<machine> machines(witness& seen);
 
 } // namespace gd::chaos

@@ -461,6 +461,7 @@ CAF_TEST(statements are refused for what they do and how many rows) {
     auto turn = gd::turn{
       {.queue = "default",
        .incarnation = "node/1",
+       .machines = {},
        .lease = 60s,
        .statements = {.search_path = "public", .statement_timeout = 50ms}}};
     auto bad = runs(rows[0], x.text, x.values, x.rows);
@@ -592,6 +593,7 @@ CAF_TEST(statements have the rights and the names that are set for them) {
   auto turn = gd::turn{
     {.queue = "default",
      .incarnation = "node/1",
+     .machines = {},
      .lease = 60s,
      .statements = {.search_path = "app", .role = role.name}}};
   auto rows = executing(3);

@@ -153,6 +153,11 @@ CAF_TEST(random schedules keep every promise) {
   CAF_CHECK_GREATER(beside_each_other.load(), static_cast<int>(count / 60));
   CAF_MESSAGE("keys that pass on: " << keys_passed_on.load());
   CAF_CHECK_GREATER(keys_passed_on.load(), static_cast<int>(count / 60));
+  CAF_MESSAGE("transactions with carried signals: " << sends_committed.load()
+                                                    << ", refused outcomes: "
+                                                    << sends_refused.load());
+  CAF_CHECK_GREATER(sends_committed.load(), static_cast<int>(count / 10));
+  CAF_CHECK_GREATER(sends_refused.load(), static_cast<int>(count / 60));
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {

@@ -54,8 +54,8 @@ enum class feature : std::uint8_t {
   keys, ///< targets that are named by their unique key
   pauses,
   workers,
+  sends, ///< outcomes that carry signals
 };
-inline constexpr unsigned feature_count = 7;
 
 using features = unsigned;
 constexpr features only(feature x) {
@@ -74,7 +74,7 @@ struct action {
   unsigned a = 0;
   unsigned b = 0;
   /// Zero without a feature: of an insert, how its instance is kept; of what has a target,
-  /// whether that is named by its key.
+  /// whether that is named by its key; of an outcome, whom it signals.
   unsigned c = 0;
 };
 
@@ -144,6 +144,17 @@ inline constexpr auto resting_step = "s900";
 inline constexpr auto final_step = "s990";
 inline constexpr std::array steps_outside{"s0", resting_step, final_step, "s5",
                                           "nowhere"};
+
+/// Of an outcome that signals somebody: whom, under what name, and whether one that has ended
+/// refuses it.
+struct sending {
+  std::size_t target;
+  const char* name;
+  bool or_fail;
+};
+inline sending sending_of(unsigned c) {
+  return {(c - 1) % slot_count, names[c & 1U], (c - 1) / slot_count % 2 == 1};
+}
 
 inline std::string party_name(std::size_t i) {
   return i < node_count ? "node " + std::to_string(i)
@@ -218,6 +229,11 @@ inline std::string to_string(const action& x) {
       if (write_kind_of(x) == write_kind::await)
         out += " "s + names[(x.b >> 8U) & 1U]
                + ((x.b >> 8U & 8U) != 0 ? ", or any" : "");
+      if (x.c > 0) {
+        auto [whom, name, or_fail] = sending_of(x.c);
+        out += ", signals "s + name + " to instance " + number(whom)
+               + (or_fail ? ", or fails" : "");
+      }
       return out + " (choices " + number(x.b) + ")";
     }
     case act::turn:
@@ -336,12 +352,18 @@ inline void add_features(schedule& to, std::size_t begun, features which,
       add(act::report, act::turn, roll(2));
     }
   }
+  if (has(which, feature::sends))
+    for (auto& x : to)
+      if (x.what == act::outcome && roll(2) == 0)
+        x.c = 1 + roll(2 * slot_count);
 }
 
 /// Those of a seed: each is in half of all schedules.
 inline features features_of(std::uint64_t seed) {
   std::mt19937_64 random{~seed};
-  return static_cast<features>(random() % (1U << feature_count));
+  auto sends = only(feature::sends);
+  auto others = static_cast<features>(random() % sends);
+  return others | (random() % 2 == 0 ? sends : 0);
 }
 
 inline schedule make_schedule(std::uint64_t seed, features which) {

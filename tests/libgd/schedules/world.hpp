@@ -48,6 +48,8 @@ using ids = std::vector<std::int64_t>;
 using verdict = gd::turn::flushed::verdict;
 
 inline constexpr std::int32_t inbox_limit = 5;
+/// The same of what outcomes carry.
+inline constexpr std::int32_t inbox_of_nodes = 100;
 
 // -- statements of the test's own ---------------------------------------------
 
@@ -324,6 +326,10 @@ struct party {
 
 /// How often a node has begun a transaction while it had another, in all worlds.
 inline std::atomic<int> beside_each_other = 0;
+/// How many outcomes were refused for a signal that they carry, and how many transactions have
+/// signalled.
+inline std::atomic<int> sends_refused = 0;
+inline std::atomic<int> sends_committed = 0;
 /// How many keys have gone from a row to the next with an outcome.
 inline std::atomic<int> keys_passed_on = 0;
 
@@ -372,6 +378,7 @@ public:
       clean();
     dirty_ = true;
     model_ = {};
+    carried_.clear();
     limit_ = inbox_limit;
     versions_ = 1;
     for (const auto& x : what)
@@ -480,6 +487,7 @@ private:
     t.contended = t.contended || anybody_else(t);
     auto size = t.work.calls.size();
     auto until = n == 0 ? size + 1 : std::min(t.at + n, size + 1);
+    bool asks = t.work.accept != nullptr && until > size;
     pq::reply reply;
     bool whole = !t.begun && until > size;
     if (whole) {
@@ -490,9 +498,10 @@ private:
         part.calls.push_back({&sql::begin, {}});
       for (auto i = t.at; i < std::min(until, size); ++i)
         part.calls.push_back(t.work.calls[i]);
-      if (until > size)
+      if (until > size && !asks)
         part.calls.push_back({&sql::commit, {}});
-      reply = send(on, std::move(part));
+      if (!part.calls.empty())
+        reply = send(on, std::move(part));
       if (reply.ok() && !t.begun)
         reply.results.erase(reply.results.begin());
       else if (!t.begun && reply.failed_call > 0)
@@ -500,6 +509,8 @@ private:
       reply.failed_call += t.at;
     }
     if (!reply.ok()) {
+      if (reply.declined)
+        return reply;
       check_failure(t, reply);
       require(on.state() == pq::connection::phase::idle, "a dead connection");
       if (!whole)
@@ -521,8 +532,24 @@ private:
     t.at = until;
     if (until <= size)
       return std::nullopt;
+    if (asks && !whole) {
+      if (!t.work.accept(t.answers))
+        return declined(on, t);
+      ask(on, {&sql::commit, {}});
+    }
     commit(t);
     reply.results = t.answers;
+    return reply;
+  }
+
+  /// As the library does it, statement by statement.
+  pq::reply declined(pq::connection& on, transaction& t) {
+    rollback(on);
+    pq::reply reply;
+    reply.results = std::move(t.answers);
+    reply.failed_call = t.work.calls.size();
+    reply.failure = gd::error{gd::errc::rejected, "declined", {}};
+    reply.declined = true;
     return reply;
   }
 
@@ -603,8 +630,11 @@ private:
       else if (what == &sql::flush_advance
                || what == &sql::flush_advance_ledger)
         flushed(t, elements(args[0]), elements(args[1]), rows, args[5]);
+      else if ((what == &sql::signal || what == &sql::signal_named)
+               && t.work.accept)
+        signalled(t, carried_in(elements(args[1])), rows, inbox_of_nodes);
       else if (what == &sql::signal || what == &sql::signal_named)
-        signalled(t, rows);
+        signalled(t, t.signals, rows, limit_);
       else if (what == &sql::heartbeat)
         extended(t, elements(args[0]), rows);
       else if (what == &sql::reap)
@@ -709,19 +739,30 @@ private:
     }
   }
 
-  void signalled(const transaction& t, const pq::rows& rows) {
+  /// By their payloads.
+  std::vector<signal_model>
+  carried_in(const std::vector<std::string>& payloads) const {
+    std::vector<signal_model> out;
+    ++sends_committed;
+    for (const auto& x : payloads)
+      out.push_back(carried_.at(std::stoll(x.substr(x.find(':') + 1))));
+    return out;
+  }
+
+  void signalled(const transaction& t, const std::vector<signal_model>& sent,
+                 const pq::rows& rows, std::int32_t limit) {
     using answer = store::signal_answer;
     auto answers = store::read<store::signal_row>(rows);
-    require(answers.size() == t.signals.size(), "a signal without an answer");
+    require(answers.size() == sent.size(), "a signal without an answer");
     std::map<std::size_t, std::size_t> before, accepted;
-    for (const auto& s : t.signals)
+    for (const auto& s : sent)
       before[s.target] = model_.inbox(s.target).size();
     for (std::size_t i = 0; i < answers.size(); ++i) {
-      const auto& s = t.signals[i];
+      const auto& s = sent[i];
       auto& x = model_.instances[s.target];
       auto got = answers[i].answer;
       auto full = before[s.target] + accepted[s.target]
-                  >= static_cast<std::size_t>(limit_);
+                  >= static_cast<std::size_t>(limit);
       auto expected = answer::accepted;
       if (got == answer::locked && t.contended && !s.to_nobody)
         continue;
@@ -854,7 +895,7 @@ private:
                          .first_pick = x.next_pick,
                          .machines = served(),
                          .lease = 1h,
-                         .inbox = 100,
+                         .inbox = inbox_of_nodes,
                          .resend = std::chrono::minutes{young_minutes},
                          .suspects = x.suspects,
                          .transactions = 2,
@@ -919,7 +960,10 @@ private:
       case verdict::unknown:
         break;
       case verdict::refused:
-        throw violation{"an outcome is refused: " + gd::to_string(what.why)};
+        require(what.effect && !applied,
+                "an outcome is refused: " + gd::to_string(what.why));
+        ++sends_refused;
+        return decide(x, what.tag, write_kind::stop, 0);
       case verdict::collided:
         // As without a handler.
         return decide(x, what.tag, write_kind::stop, 0);
@@ -955,7 +999,9 @@ private:
 
   /// `choices`: two bits for each of four signals, whether to look at it or to
   /// take it; then what the kind of outcome leaves open.
-  void decide(party& x, std::uint64_t tag, write_kind what, unsigned choices) {
+  /// `sends`: see `sending_of`, or zero.
+  void decide(party& x, std::uint64_t tag, write_kind what, unsigned choices,
+              unsigned sends = 0) {
     auto& held = x.holding.at(tag);
     held.decided = true;
     decided out;
@@ -1019,10 +1065,12 @@ private:
     }
     row.may_collide = row.what != write_kind::advance
                       && store::may_collide(held.row, row.what);
+    if (sends > 0 && what != write_kind::replay && what != write_kind::release)
+      row.carried = carry(sending_of(sends));
     if (auto minutes = model_.of(row.id).keep_minutes();
         minutes >= 0 && store::end_of(row.what)) {
       row.keep_us = minutes * 60'000'000LL;
-      row.erase = minutes == 0;
+      row.erase = minutes == 0 && !row.carried;
     }
     if (what != write_kind::replay && what != write_kind::stop
         && what != write_kind::release)
@@ -1035,6 +1083,18 @@ private:
       }
     x.work->add(std::make_unique<store::outcome_row>(row), tag, hold_of(held));
     model_.outcomes.insert_or_assign({row.id, row.token}, std::move(out));
+  }
+
+  std::shared_ptr<gd::effects> carry(const sending& how) {
+    signal_model s;
+    s.serial = ++model_.serials;
+    s.target = how.target;
+    s.to_nobody = model_.instances[s.target].id == 0;
+    s.name = how.name;
+    auto out = std::make_shared<gd::effects>();
+    out->signals.push_back({to_signal(s), how.or_fail});
+    carried_.insert_or_assign(s.serial, s);
+    return out;
   }
 
   /// A row that has not begun is sent to a worker.
@@ -1754,7 +1814,7 @@ private:
         auto free = undecided(node);
         if (!free.empty())
           decide(node, free[what.which % free.size()], write_kind_of(what),
-                 what.b);
+                 what.b, what.c);
         return;
       }
       case act::turn:
@@ -1921,6 +1981,8 @@ private:
   std::array<party, party_count> parties_{};
   std::optional<session> killer_{};
   model model_{};
+  /// What outcomes carry, by serial, whatever becomes of it.
+  std::map<std::int64_t, signal_model> carried_{};
   std::int32_t limit_ = inbox_limit;
   std::int32_t versions_ = 1; ///< of the machine, that nodes serve
   bool dirty_ = false;
