@@ -562,8 +562,7 @@ CAF_TEST(senders in a ring deadlock nobody and starve nobody) {
     turns[i].add(signals(rows[i], rows[(i + 1) % n]));
     connections.push_back(&connect());
   }
-  // Each has locked its own row when the next one asks.
-  std::size_t busy = 0;
+  // Each has locked its own row and the next one's when that one asks.
   std::function<void(std::size_t)> begin = [&](std::size_t i) {
     auto work = std::move(turns[i].begin(0, now)->work);
     work.accept = [&, i, accept = work.accept](const auto& answers) {
@@ -571,15 +570,15 @@ CAF_TEST(senders in a ring deadlock nobody and starve nobody) {
         begin(i + 1);
       return accept(answers);
     };
-    auto report = turns[i].finish(0, connections[i]->run(work), now);
-    busy += report.held_up.size();
+    turns[i].finish(0, connections[i]->run(work), now);
   };
   begin(0);
-  CAF_CHECK_GREATER_OR_EQUAL(busy, 1u);
-  for (std::size_t i = 0; i < n; ++i) {
-    finish_all(turns[i]);
-    CAF_CHECK_EQUAL(inbox(rows[i]), "1");
-  }
+  CAF_CHECK(std::any_of(turns.begin(), turns.end(),
+                        [](const auto& x) { return !x.empty(); }));
+  for (auto& x : turns)
+    finish_all(x);
+  for (auto id : rows)
+    CAF_CHECK_EQUAL(inbox(id), "1");
   CAF_CHECK_EQUAL(count("step = 'ship'"), "4");
 }
 
@@ -803,8 +802,9 @@ CAF_TEST(the handler is told which effect is refused and may send others) {
   };
   in_both(machines, [](auto& kit) {
     auto id = insert(kit);
-    CAF_CHECK_EQUAL(kit.template result<parent_state>(id)->told,
-                    "signal2no_such_target");
+    auto ended = kit.template result<parent_state>(id);
+    CAF_REQUIRE(ended);
+    CAF_CHECK_EQUAL(ended->told, "signal2no_such_target");
     std::size_t children = 0;
     for (const auto& x : kit.history())
       children += x.step == "work" ? 1 : 0;
