@@ -21,13 +21,24 @@ public:
 private:
   class policy : public pqxx::connectionpolicy {
   public:
-    explicit policy(PGconn* db) : connectionpolicy(std::string{}), db_(db) {}
+    explicit policy(PGconn* db) : connectionpolicy(std::string{}), db_(db) {
+    }
 
-    handle do_startconnect(handle) override { return db_; }
-    handle do_completeconnect(handle) override { return db_; }
-    handle do_dropconnect(handle) noexcept override { return db_; }
-    handle do_disconnect(handle) noexcept override { return nullptr; }
-    bool is_ready(handle) const noexcept override { return true; }
+    handle do_startconnect(handle) override {
+      return db_;
+    }
+    handle do_completeconnect(handle) override {
+      return db_;
+    }
+    handle do_dropconnect(handle) noexcept override {
+      return db_;
+    }
+    handle do_disconnect(handle) noexcept override {
+      return nullptr;
+    }
+    bool is_ready(handle) const noexcept override {
+      return true;
+    }
 
   private:
     PGconn* db_;

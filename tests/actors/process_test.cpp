@@ -211,7 +211,7 @@ CAF_TEST(the rows of a killed process come back after their leases with one more
   wait_until_count("status = 'executing' and locked_by like 'a/%'", "5");
   CAF_CHECK_EQUAL(a.end(SIGKILL), -1);
   worker b{db, "b"};
-  db.wait_until("select count(*) from gen_durable_machines", "5");
+  db.wait_until("select count(*) from gen_durable_machines", "6");
   // Living leases are nobody else's.
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = "
                             "'executing' and locked_by like 'a/%'"),
@@ -475,7 +475,7 @@ CAF_TEST(a process that was started by nohup goes on without its terminal) {
   std::signal(SIGHUP, SIG_IGN); // is inherited
   worker a{db, "a"};
   std::signal(SIGHUP, SIG_DFL);
-  db.wait_until("select count(*) from gen_durable_machines", "5");
+  db.wait_until("select count(*) from gen_durable_machines", "6");
   a.send(SIGHUP);
   insert("Walk", "one", 10);
   wait_until_count("status = 'done'", "10");

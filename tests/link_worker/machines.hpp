@@ -17,8 +17,8 @@
 #include <utility>
 
 GD_ENUM(link_step, plain, limited, blocking, asynchronous, chain, chained,
-        throws, overruns, overruns_long, collides, listens, holds, dies,
-        aborts, sends);
+        throws, overruns, overruns_long, collides, listens, holds, dies, aborts,
+        sends);
 GD_ENUM(local_step, block);
 
 /// Who has run it last, and how often.

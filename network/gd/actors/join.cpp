@@ -364,8 +364,6 @@ result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
     return error{ok.error().code, "join: " + ok.error().message, {}};
   if (addresses.empty())
     return error{errc::invalid_argument, "join: expected an address", {}};
-  if (auto ok = check_network(sys, "join"); !ok)
-    return ok.error();
   for (auto [name, value] : {std::pair{"patience", how.patience},
                              {"first_pause", how.first_pause},
                              {"stop_grace", how.stop_grace}})
@@ -384,6 +382,8 @@ result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
   if (auto ok = cfg.validate(); !ok)
     return ok.error();
   if (auto ok = check_steps(cfg.machines); !ok)
+    return ok.error();
+  if (auto ok = check_network(sys, "join"); !ok)
     return ok.error();
   home->machines = std::make_shared<registry>(cfg.machines);
   home->incarnation = make_incarnation(cfg.node);
