@@ -1,9 +1,8 @@
+#include "args.hpp"
 #include "common.hpp"
-#include "pages.hpp"
 
 #include <gd/check.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <memory>
@@ -41,22 +40,20 @@ int check(const globals& global, bool repairs) {
 
 } // namespace
 
-void add_check(CLI::App& app, const globals& global, action& chosen) {
+void add_check(parser& app) {
   auto repairs = std::make_shared<bool>(false);
-  auto* sub = app.add_subcommand(
+  auto sub = app.add_command(
     "check", "Look for what a restore or a switch to a replica has broken");
-  sub->add_flag("--repair", *repairs,
-                "Move sequences that stand behind their rows, as the tables' "
-                "owner");
-  describe(*sub,
-           "Sequences that would give out ids which others have, ids without "
-           "a sequence, indexes that\nare missing or not valid, triggers that "
-           "are switched off. Reads little. A line for each,\nwith what mends "
-           "it; ends with 1 if there is one, after --repair if one is left.",
-           {"gdctl check", "gdctl check --repair"});
-  sub->callback([=, &global, &chosen] {
-    chosen = [repairs, &global] { return check(global, *repairs); };
-  });
+  sub.add_flag("--repair", *repairs,
+               "Move sequences that stand behind their rows, as the tables' "
+               "owner");
+  sub.describe(
+    "Sequences that would give out ids which others have, ids without "
+    "a sequence, indexes that\nare missing or not valid, triggers that "
+    "are switched off. Reads little. A line for each,\nwith what mends "
+    "it; ends with 1 if there is one, after --repair if one is left.",
+    {"gdctl check", "gdctl check --repair"});
+  sub.runs(repairs, check);
 }
 
 } // namespace gdctl

@@ -8,7 +8,6 @@
 #include <gd/operate.hpp>
 #include <gd/time.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <array>
@@ -107,65 +106,8 @@ gd::result<std::int64_t> parse_number(std::string_view what,
                                                        : json_string(text)));
 }
 
-static std::string check_whole(const std::string& text, std::int64_t low,
-                               std::int64_t high, const std::string& expected) {
-  if (text.empty()) // as any option that is
-    return {};
-  auto number = parse_number(expected, text);
-  if (number && *number >= low && *number <= high)
-    return {};
-  return number ? fmt::format("{} number, got {}", expected, *number)
-                : number.error().message;
-}
-
-CLI::Validator whole(std::int64_t low, std::int64_t high) {
-  auto expected = fmt::format("expected {} to {}, as a whole", low, high);
-  return {[=](const std::string& text) {
-    return check_whole(text, low, high, expected);
-          },
-          fmt::format("INT in [{} - {}]", low, high)};
-}
-
-CLI::Validator whole() {
-  using bounds = std::numeric_limits<std::int64_t>;
-  return {[](const std::string& text) {
-    return check_whole(text, bounds::min(), bounds::max(), "expected a whole");
-          },
-          ""};
-}
-
-CLI::Validator version_number() {
-  constexpr auto most = std::numeric_limits<std::int32_t>::max();
-  return {[](const std::string& text) {
-    return check_whole(text, 1, most,
-                       "expected a version, 1 or more, as a whole");
-          },
-          ""};
-}
-
 gd::result<std::int64_t> parse_id(std::string_view text) {
   return parse_number("ID: expected an instance's", text);
-}
-
-void add_address(CLI::App& to, address& which) {
-  to.add_option("ID", which.id, "The instance");
-  auto* key = to.add_option("--key", which.key,
-                            "In the place of ID: the instance that has this "
-                            "unique key now");
-  to.add_option("--key-hex", which.key_hex,
-                "The same, in hexadecimal digits: for bytes that are no text")
-    ->excludes(key);
-}
-
-void take_id(address& which, std::string* next, std::string_view name) {
-  if (which.by_key() && next != nullptr && next->empty())
-    std::swap(which.id, *next);
-  if (which.by_key() && !which.id.empty())
-    throw CLI::ValidationError("--key", "expected one of ID and a key");
-  if (!which.by_key() && which.id.empty())
-    throw CLI::RequiredError("ID, or --key");
-  if (next != nullptr && next->empty())
-    throw CLI::RequiredError(std::string{name});
 }
 
 static gd::result<std::string> parse_hex(std::string_view text) {

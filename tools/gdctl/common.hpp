@@ -6,16 +6,10 @@
 #include <gd/options.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-namespace CLI {
-class App;
-class Validator;
-} // namespace CLI
 
 namespace gdctl {
 
@@ -78,50 +72,9 @@ struct globals {
   gd::result<gd::pq::options> connection() const;
 };
 
-/// What the command line asks for, once all of it is parsed.
-using action = std::function<int()>;
-
-void add_migrate(CLI::App& app, const globals& global, action& chosen);
-void add_insert(CLI::App& app, const globals& global, action& chosen);
-void add_signal(CLI::App& app, const globals& global, action& chosen);
-void add_transition(CLI::App& app, const globals& global, action& chosen);
-void add_show(CLI::App& app, const globals& global, action& chosen);
-void add_wait(CLI::App& app, const globals& global, action& chosen);
-void add_why(CLI::App& app, const globals& global, action& chosen);
-void add_history(CLI::App& app, const globals& global, action& chosen);
-void add_rewind(CLI::App& app, const globals& global, action& chosen);
-void add_fork(CLI::App& app, const globals& global, action& chosen);
-void add_prune(CLI::App& app, const globals& global, action& chosen);
-void add_in_step(CLI::App& app, const globals& global, action& chosen);
-void add_stats(CLI::App& app, const globals& global, action& chosen);
-void add_machines(CLI::App& app, const globals& global, action& chosen);
-void add_graph(CLI::App& app, const globals& global, action& chosen);
-void add_nodes(CLI::App& app, const globals& global, action& chosen);
-void add_queues(CLI::App& app, const globals& global, action& chosen);
-void add_inbox(CLI::App& app, const globals& global, action& chosen);
-void add_pause(CLI::App& app, const globals& global, action& chosen);
-void add_resume(CLI::App& app, const globals& global, action& chosen);
-void add_list(CLI::App& app, const globals& global, action& chosen);
-void add_jobs(CLI::App& app, const globals& global, action& chosen);
-/// retry, stop, run-now, move, upgrade, discard, replace, erase.
-void add_verbs(CLI::App& app, const globals& global, action& chosen);
-void add_tls(CLI::App& app, action& chosen);
-void add_secret(CLI::App& app, action& chosen);
-void add_top(CLI::App& app, const globals& global, action& chosen);
-void add_check(CLI::App& app, const globals& global, action& chosen);
-void add_serve(CLI::App& app, const globals& global, action& chosen);
-
 /// A whole number, as the command line gives it. `what` begins the error's sentence.
 gd::result<std::int64_t> parse_number(std::string_view what,
                                       std::string_view text);
-
-/// A check of such an option. (CLI takes a number that is too large for the largest, and of
-/// others it says that it could not convert them.)
-CLI::Validator whole(std::int64_t low, std::int64_t high);
-/// A number of instances, or of their histories.
-CLI::Validator whole();
-/// A machine's version.
-CLI::Validator version_number();
 
 /// An instance's id, as the command line gives it.
 gd::result<std::int64_t> parse_id(std::string_view text);
@@ -136,14 +89,6 @@ struct address {
     return key || key_hex;
   }
 };
-
-/// Its options; ID is the next positional argument.
-void add_address(CLI::App& to, address& which);
-
-/// Once all is parsed: with a key there is no ID, and what comes behind it, `next`, has
-/// taken its place. Throws if one of them is missing; `name` is what help calls that.
-void take_id(address& which, std::string* next = nullptr,
-             std::string_view name = {});
 
 /// Fills in a request's id or key.
 gd::result<void> read_address(const address& which, std::int64_t& id,

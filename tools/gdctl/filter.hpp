@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common.hpp"
+#include "args.hpp"
 
 #include <gd/operate.hpp>
 
@@ -25,7 +25,7 @@ struct filter_options {
 };
 
 /// `placed`: the machine may stand without its option's name.
-void add_filter(CLI::App& to, filter_options& opts, bool placed = false);
+void add_filter(parser& to, filter_options& opts, bool placed = false);
 
 /// Fills in what is still text.
 gd::result<void> read_filter(filter_options& opts);

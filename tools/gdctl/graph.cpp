@@ -1,11 +1,9 @@
+#include "args.hpp"
 #include "common.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/client.hpp>
 #include <gd/graph.hpp>
-
-#include <CLI/CLI.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -38,31 +36,29 @@ int graph(const globals& global, const graph_options& what) {
 
 } // namespace
 
-void add_graph(CLI::App& app, const globals& global, action& chosen) {
+void add_graph(parser& app) {
   auto opts = std::make_shared<graph_options>();
-  auto* sub = app.add_subcommand(
+  auto sub = app.add_command(
     "graph", "Show where the steps of a machine declare that they go");
-  sub->add_option("MACHINE,--machine", opts->fsm, "Its name")->required();
+  sub.add_option("MACHINE,--machine", opts->fsm, "Its name").required();
   sub
-    ->add_option("--version", opts->version,
-                 "Its version; default: what inserts take")
-    ->check(version_number());
-  auto* mermaid = sub->add_flag("--mermaid", opts->mermaid,
-                                "As a flowchart of Mermaid's");
-  sub->add_flag("--dot", opts->dot, "As a digraph for Graphviz")
-    ->excludes(mermaid);
-  sub->add_flag("--live", opts->live,
-                "With how many instances stand at each step, by status; ~: "
-                "an estimate");
-  describe(*sub,
-           "As nodes have made it known. \"(anywhere)\", dashed in pictures: "
-           "the step declares\nnothing. What the handler declares holds for "
-           "each step that fails.",
-           {"gdctl graph Checkout",
-            "gdctl graph Checkout --dot --live | dot -Tsvg > checkout.svg"});
-  sub->callback([opts, &global, &chosen] {
-    chosen = [opts, &global] { return graph(global, *opts); };
-  });
+    .add_option("--version", opts->version,
+                "Its version; default: what inserts take")
+    .version();
+  auto mermaid = sub.add_flag("--mermaid", opts->mermaid,
+                              "As a flowchart of Mermaid's");
+  sub.add_flag("--dot", opts->dot, "As a digraph for Graphviz")
+    .excludes(mermaid);
+  sub.add_flag("--live", opts->live,
+               "With how many instances stand at each step, by status; ~: "
+               "an estimate");
+  sub.describe(
+    "As nodes have made it known. \"(anywhere)\", dashed in pictures: "
+    "the step declares\nnothing. What the handler declares holds for "
+    "each step that fails.",
+    {"gdctl graph Checkout",
+     "gdctl graph Checkout --dot --live | dot -Tsvg > checkout.svg"});
+  sub.runs(opts, graph);
 }
 
 } // namespace gdctl

@@ -1,10 +1,9 @@
+#include "args.hpp"
 #include "common.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -104,23 +103,20 @@ int history(const globals& global, const history_options& how) {
 
 } // namespace
 
-void add_history(CLI::App& app, const globals& global, action& chosen) {
+void add_history(parser& app) {
   auto opts = std::make_shared<history_options>();
-  auto* sub = app.add_subcommand("history", "Show what an instance has done");
-  add_address(*sub, opts->which);
-  sub->add_flag("--follow", opts->follow, "Go on until it has ended");
-  sub->add_flag("--json", opts->as_json,
-                "A JSON object per line; times in microseconds since 1970");
-  describe(*sub,
-           "Of machines that ask for history, an entry for each transition. An "
-           "instance goes\nback to one of them, or another begins there: see "
-           "gdctl rewind and gdctl fork.",
-           {"gdctl history 7", "gdctl history --key 'order 42'",
-            "gdctl history 7 --follow --json | jq .to_step"});
-  sub->callback([=, &global, &chosen] {
-    take_id(opts->which);
-    chosen = [opts, &global] { return history(global, *opts); };
-  });
+  auto sub = app.add_command("history", "Show what an instance has done");
+  add_address(sub, opts->which);
+  sub.add_flag("--follow", opts->follow, "Go on until it has ended");
+  sub.add_flag("--json", opts->as_json,
+               "A JSON object per line; times in microseconds since 1970");
+  sub.describe(
+    "Of machines that ask for history, an entry for each transition. An "
+    "instance goes\nback to one of them, or another begins there: see "
+    "gdctl rewind and gdctl fork.",
+    {"gdctl history 7", "gdctl history --key 'order 42'",
+     "gdctl history 7 --follow --json | jq .to_step"});
+  sub.runs(opts, history, [opts] { take_id(opts->which); });
 }
 
 } // namespace gdctl

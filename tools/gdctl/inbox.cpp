@@ -1,14 +1,13 @@
 // What lies in an instance's inbox.
 
+#include "args.hpp"
 #include "common.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 #include "table.hpp"
 
 #include <gd/client.hpp>
 #include <gd/json.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -75,26 +74,23 @@ int show_inbox(const globals& global, const inbox_options& how) {
 
 } // namespace
 
-void add_inbox(CLI::App& app, const globals& global, action& chosen) {
+void add_inbox(parser& app) {
   auto opts = std::make_shared<inbox_options>();
-  auto* sub = app.add_subcommand("inbox", "Show the signals that wait for an "
-                                          "instance");
-  add_address(*sub, opts->which);
-  sub->add_flag("--all", opts->all,
-                "Also those that were consumed and have a dedup key");
-  sub->add_flag("--json", opts->as_json, "JSON, a line for each");
-  describe(*sub,
-           "Those that no step has consumed, the oldest first, 1,000 at the "
-           "most, with the beginnings\nof their payloads. seen: its step has "
-           "looked at it, and awaits another one of that name.\nDoes not "
-           "decode: as the last failure tells; whatever waits has not been "
-           "tried, or not failed.",
-           {"gdctl inbox 7", "gdctl inbox 7 --all",
-            "gdctl inbox --key 'order 42' --json | jq .undecodable"});
-  sub->callback([=, &global, &chosen] {
-    take_id(opts->which);
-    chosen = [opts, &global] { return show_inbox(global, *opts); };
-  });
+  auto sub = app.add_command("inbox", "Show the signals that wait for an "
+                                      "instance");
+  add_address(sub, opts->which);
+  sub.add_flag("--all", opts->all,
+               "Also those that were consumed and have a dedup key");
+  sub.add_flag("--json", opts->as_json, "JSON, a line for each");
+  sub.describe(
+    "Those that no step has consumed, the oldest first, 1,000 at the "
+    "most, with the beginnings\nof their payloads. seen: its step has "
+    "looked at it, and awaits another one of that name.\nDoes not "
+    "decode: as the last failure tells; whatever waits has not been "
+    "tried, or not failed.",
+    {"gdctl inbox 7", "gdctl inbox 7 --all",
+     "gdctl inbox --key 'order 42' --json | jq .undecodable"});
+  sub.runs(opts, show_inbox, [opts] { take_id(opts->which); });
 }
 
 } // namespace gdctl

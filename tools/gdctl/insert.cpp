@@ -1,14 +1,13 @@
+#include "args.hpp"
 #include "bulk.hpp"
 #include "common.hpp"
 #include "lines.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
 #include <gd/operate.hpp>
 #include <gd/state.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -238,51 +237,50 @@ int run(const globals& global, options opts) {
 
 } // namespace
 
-void add_insert(CLI::App& app, const globals& global, action& chosen) {
+void add_insert(parser& app) {
   auto opts = std::make_shared<options>();
   auto& x = opts->defaults;
-  auto* sub = app.add_subcommand("insert", "Make one instance, or many");
-  auto* fsm = sub->add_option("FSM,--machine", x.fsm, "The machine's name");
-  sub->add_option("--state", opts->state,
-                  "A JSON object; fields left out take their defaults");
+  auto sub = app.add_command("insert", "Make one instance, or many");
+  auto fsm = sub.add_option("FSM,--machine", x.fsm, "The machine's name");
+  sub.add_option("--state", opts->state,
+                 "A JSON object; fields left out take their defaults");
   sub
-    ->add_option(
+    .add_option(
       "--version", x.version,
       "The machine's version; default: the pinned one, or what is served")
-    ->check(version_number());
-  sub->add_option("--step", x.step, "Default: the machine's initial step");
-  sub->add_option("--queue", x.queue, "Default: the machine's queue");
-  sub->add_option("--priority", x.priority, "Lower is more urgent; default: 0")
-    ->check(whole(-32'768, 32'767));
-  auto* delay = sub->add_option("--delay", x.delay,
-                                "Do not start before: 250ms, 10s, 5m, 2h, 60d");
+    .version();
+  sub.add_option("--step", x.step, "Default: the machine's initial step");
+  sub.add_option("--queue", x.queue, "Default: the machine's queue");
+  sub.add_option("--priority", x.priority, "Lower is more urgent; default: 0")
+    .whole(-32'768, 32'767);
+  auto delay = sub.add_option("--delay", x.delay,
+                              "Do not start before: 250ms, 10s, 5m, 2h, 60d");
   sub
-    ->add_option("--at", x.at,
-                 "Do not start before, a time: 2030-01-31T12:00:00Z")
-    ->excludes(delay);
-  sub->add_option("--partition-key", x.partition_key,
-                  "Instances with this key take turns, step by step");
-  sub->add_option("--unique-key", x.unique_key,
-                  "Make it only if no instance has this key");
+    .add_option("--at", x.at,
+                "Do not start before, a time: 2030-01-31T12:00:00Z")
+    .excludes(delay);
+  sub.add_option("--partition-key", x.partition_key,
+                 "Instances with this key take turns, step by step");
+  sub.add_option("--unique-key", x.unique_key,
+                 "Make it only if no instance has this key");
   sub
-    ->add_option("--unique-scope", x.unique_scope,
-                 "The statuses in which it has its unique key; default: until "
-                 "it\nis finished")
-    ->delimiter(',')
-    ->check(CLI::IsMember(statuses));
-  sub->add_option("--traceparent", x.traceparent,
-                  "The W3C traceparent that its steps run for");
-  auto* file = sub
-                 ->add_option("--file", opts->file,
-                              "Many instances, as JSON Lines; - is stdin")
-                 ->type_name("FILE");
-  sub->add_flag("--force", opts->force,
-                "Also in a queue that nobody has, or with a state that its "
-                "machine does not know: it is meant");
-  sub->add_flag("--progress", opts->progress,
-                "Tell the progress even if stderr is no terminal");
-  describe(
-    *sub,
+    .add_option("--unique-scope", x.unique_scope,
+                "The statuses in which it has its unique key; default: until "
+                "it\nis finished")
+    .separated()
+    .one_of(statuses);
+  sub.add_option("--traceparent", x.traceparent,
+                 "The W3C traceparent that its steps run for");
+  auto file = sub
+                .add_option("--file", opts->file,
+                            "Many instances, as JSON Lines; - is stdin")
+                .type_name("FILE");
+  sub.add_flag("--force", opts->force,
+               "Also in a queue that nobody has, or with a state that its "
+               "machine does not know: it is meant");
+  sub.add_flag("--progress", opts->progress,
+               "Tell the progress even if stderr is no terminal");
+  sub.describe(
     "A line of FILE is an object:\n  {\"fsm\": \"Checkout\", \"state\": "
     "{\"order\": 42}, \"ref\": \"a\"}\nwith any of ref (a string of your own), "
     "fsm, state, version, step, queue,\npriority, delay, at, partition_key, "
@@ -299,10 +297,9 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
      "gdctl insert Reminder --delay 60d --queue slow",
      "gdctl insert --file orders.jsonl > inserted.jsonl",
      "make-orders | gdctl insert Checkout --file - | tee inserted.jsonl"});
-  sub->callback([=, &global, &chosen] {
-    if (fsm->empty() && file->empty())
-      throw CLI::RequiredError("FSM or --file");
-    chosen = [opts, &global] { return run(global, *opts); };
+  sub.runs(opts, run, [=] {
+    if (!fsm.given() && !file.given())
+      missing("FSM or --file");
   });
 }
 

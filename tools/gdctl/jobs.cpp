@@ -1,12 +1,11 @@
+#include "args.hpp"
 #include "common.hpp"
 #include "filter.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 #include "table.hpp"
 
 #include <gd/client.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -105,16 +104,14 @@ int cancel_job(gd::client& db, std::int64_t job) {
   return print(*json_line(*now));
 }
 
-void add_one(CLI::App& to, const globals& global, action& chosen,
-             const char* name, const char* help, std::string_view example,
-             int (*run)(gd::client&, std::int64_t)) {
+void add_one(parser& to, const char* name, const char* help,
+             std::string_view example, int (*run)(gd::client&, std::int64_t)) {
   auto number = std::make_shared<std::string>();
-  auto* sub = to.add_subcommand(name, help);
-  sub->add_option("JOB", *number, "Its number")->required();
-  describe(*sub, "", {example});
-  sub->callback([=, &global, &chosen] {
-    chosen = [=, &global] { return with_job(global, *number, run); };
-  });
+  auto sub = to.add_command(name, help);
+  sub.add_option("JOB", *number, "Its number").required();
+  sub.describe("", {example});
+  sub.runs(
+    [=](const globals& global) { return with_job(global, *number, run); });
 }
 
 } // namespace
@@ -171,25 +168,21 @@ int run_job(gd::client& db, std::int64_t job) {
   }
 }
 
-void add_jobs(CLI::App& app, const globals& global, action& chosen) {
+void add_jobs(parser& app) {
   auto as_json = std::make_shared<bool>(false);
-  auto* sub = app.add_subcommand(
+  auto sub = app.add_command(
     "jobs", "List what is being done with many instances, or see to it");
-  sub->add_flag("--json", *as_json, "A JSON object for each job");
-  sub->require_subcommand(0, 1);
-  describe(*sub,
-           "Those that go on, and the last hundred that have ended. A job that "
-           "nobody works on\nis worked off by a node, or by gdctl jobs run.",
-           {"gdctl jobs", "gdctl jobs run 3", "gdctl jobs cancel 3"});
-  add_one(*sub, global, chosen, "run", "Work on a job until it has ended",
-          "gdctl jobs run 3", run_job);
-  add_one(*sub, global, chosen, "cancel",
-          "Let a job not go on; what it has done stays", "gdctl jobs cancel 3",
-          cancel_job);
-  sub->callback([=, &global, &chosen] {
-    if (!chosen)
-      chosen = [as_json, &global] { return jobs(global, *as_json); };
-  });
+  sub.add_flag("--json", *as_json, "A JSON object for each job");
+  sub.requires_command(false);
+  sub.describe(
+    "Those that go on, and the last hundred that have ended. A job that "
+    "nobody works on\nis worked off by a node, or by gdctl jobs run.",
+    {"gdctl jobs", "gdctl jobs run 3", "gdctl jobs cancel 3"});
+  add_one(sub, "run", "Work on a job until it has ended", "gdctl jobs run 3",
+          run_job);
+  add_one(sub, "cancel", "Let a job not go on; what it has done stays",
+          "gdctl jobs cancel 3", cancel_job);
+  sub.runs(as_json, jobs);
 }
 
 } // namespace gdctl

@@ -1,12 +1,11 @@
+#include "args.hpp"
 #include "common.hpp"
 #include "filter.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 #include "table.hpp"
 
 #include <gd/client.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,14 +21,14 @@ bool filter_options::empty() const {
   return which == gd::filter{} && older.empty();
 }
 
-void add_filter(CLI::App& to, filter_options& opts, bool placed) {
+void add_filter(parser& to, filter_options& opts, bool placed) {
   to.add_option(placed ? "MACHINE,--machine" : "--machine", opts.which.fsm,
                 "Those of this machine");
   to.add_option("--machine-version", opts.which.version, "Of this version")
-    ->check(version_number());
+    .version();
   to.add_option("--step", opts.which.step, "At this step");
   to.add_option("--status", opts.which.status, "In this status")
-    ->check(CLI::IsMember(statuses));
+    .one_of(statuses);
   to.add_option("--queue", opts.which.queue, "In this queue");
   to.add_option("--older", opts.older,
                 "Not changed for so long: 90s, 10m, 2h, 7d");
@@ -116,32 +115,29 @@ int list(const globals& global, list_options& opts) {
 }
 
 /// Of a command that lists: what it has beside its filter.
-void add_paging(CLI::App& sub, const std::shared_ptr<list_options>& opts,
-                const globals& global, action& chosen) {
-  auto* before = sub
-                   .add_option("--before", opts->before,
-                               "Only instances with ids below this one")
-                   ->check(whole());
+void add_paging(parser& sub, const std::shared_ptr<list_options>& opts) {
+  auto before = sub
+                  .add_option("--before", opts->before,
+                              "Only instances with ids below this one")
+                  .whole();
   sub.add_option("--limit", opts->what.limit, "How many, the newest first")
-    ->check(whole(1, 1'000))
-    ->capture_default_str();
+    .whole(1, 1'000)
+    .shows_default();
   sub.add_flag("--json", opts->as_json, "A JSON object for each");
-  sub.callback([=, &global, &chosen] {
-    if (before->count() > 0)
+  sub.runs(opts, list, [=] {
+    if (before.given())
       opts->what.before = opts->before;
-    chosen = [opts, &global] { return list(global, *opts); };
   });
 }
 
 } // namespace
 
-void add_list(CLI::App& app, const globals& global, action& chosen) {
+void add_list(parser& app) {
   auto opts = std::make_shared<list_options>();
-  auto* sub = app.add_subcommand("list", "List instances, the newest first");
-  add_filter(*sub, opts->which, true);
-  add_paging(*sub, opts, global, chosen);
-  describe(
-    *sub,
+  auto sub = app.add_command("list", "List instances, the newest first");
+  add_filter(sub, opts->which, true);
+  add_paging(sub, opts);
+  sub.describe(
     "Looks at some 200,000 instances at the most, and says where to go on. "
     "Those that have\nfailed, or execute, are found among any number.",
     {"gdctl list Checkout --status failed --failure 'no stock'",
@@ -149,20 +145,20 @@ void add_list(CLI::App& app, const globals& global, action& chosen) {
      "gdctl list --machine Checkout --json | jq .id"});
 }
 
-void add_in_step(CLI::App& app, const globals& global, action& chosen) {
+void add_in_step(parser& app) {
   auto opts = std::make_shared<list_options>();
-  auto* sub = app.add_subcommand("in-step", "List the instances in a step");
-  sub->add_option("MACHINE,--machine", opts->which.which.fsm, "Its name")
-    ->required();
-  sub->add_option("STEP,--step", opts->which.which.step, "Its step")
-    ->required();
+  auto sub = app.add_command("in-step", "List the instances in a step");
+  sub.add_option("MACHINE,--machine", opts->which.which.fsm, "Its name")
+    .required();
+  sub.add_option("STEP,--step", opts->which.which.step, "Its step").required();
   sub
-    ->add_option("--status", opts->which.which.status,
-                 "Only those in this status")
-    ->check(CLI::IsMember(statuses));
-  add_paging(*sub, opts, global, chosen);
-  describe(*sub, "As gdctl list with --machine and --step.",
-           {"gdctl in-step Checkout await_payment --status awaiting_signal"});
+    .add_option("--status", opts->which.which.status,
+                "Only those in this status")
+    .one_of(statuses);
+  add_paging(sub, opts);
+  sub.describe(
+    "As gdctl list with --machine and --step.",
+    {"gdctl in-step Checkout await_payment --status awaiting_signal"});
 }
 
 } // namespace gdctl

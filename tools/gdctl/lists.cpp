@@ -1,12 +1,11 @@
+#include "args.hpp"
 #include "common.hpp"
 #include "machine_line.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 #include "table.hpp"
 
 #include <gd/client.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -218,110 +217,94 @@ int pin(const globals& global, const named_version& what) {
                            gd::printable(what.fsm), takes));
 }
 
-void add_retire(CLI::App& to, const globals& global, action& chosen) {
+void add_retire(parser& to) {
   auto opts = std::make_shared<named_version>();
-  auto* sub = to.add_subcommand("retire", "Let a version take no more inserts");
-  sub->add_option("MACHINE,--machine", opts->fsm, "Its name")->required();
-  sub->add_option("VERSION", opts->version, "Its version")
-    ->required()
-    ->check(version_number());
-  sub->add_flag("--undo", opts->undo, "Let it take them again");
-  describe(*sub, "Its instances go on.", {"gdctl machines retire Checkout 2"});
-  sub->callback([opts, &global, &chosen] {
-    chosen = [opts, &global] { return retire(global, *opts); };
-  });
+  auto sub = to.add_command("retire", "Let a version take no more inserts");
+  sub.add_option("MACHINE,--machine", opts->fsm, "Its name").required();
+  sub.add_option("VERSION", opts->version, "Its version").required().version();
+  sub.add_flag("--undo", opts->undo, "Let it take them again");
+  sub.describe("Its instances go on.", {"gdctl machines retire Checkout 2"});
+  sub.runs(opts, retire);
 }
 
-void add_pin(CLI::App& to, const globals& global, action& chosen) {
+void add_pin(parser& to) {
   auto opts = std::make_shared<named_version>();
-  auto* sub = to.add_subcommand(
-    "pin", "Let inserts that name no version take this one");
-  sub->add_option("MACHINE,--machine", opts->fsm, "Its name")->required();
-  auto* version = sub->add_option("VERSION", opts->version, "Its version")
-                    ->check(version_number());
-  auto* undo = sub->add_flag("--undo", opts->undo,
-                             "Let them take what is served");
-  describe(
-    *sub, "Until it is undone, also on programs that have a newer one.",
+  auto sub = to.add_command("pin",
+                            "Let inserts that name no version take this one");
+  sub.add_option("MACHINE,--machine", opts->fsm, "Its name").required();
+  auto version
+    = sub.add_option("VERSION", opts->version, "Its version").version();
+  auto undo = sub.add_flag("--undo", opts->undo,
+                           "Let them take what is served");
+  sub.describe(
+    "Until it is undone, also on programs that have a newer one.",
     {"gdctl machines pin Checkout 1", "gdctl machines pin Checkout --undo"});
-  sub->callback([=, &global, &chosen] {
-    if (version->count() + undo->count() == 0)
-      throw CLI::ValidationError("pin", "expected a VERSION, or --undo");
-    if (version->count() + undo->count() == 2)
-      throw CLI::ValidationError("pin", "expected --undo without a VERSION: a "
-                                        "machine has one pin at most");
-    chosen = [opts, &global] { return pin(global, *opts); };
+  sub.runs(opts, pin, [=] {
+    if (!version.given() && !undo.given())
+      bad_option("pin", "expected a VERSION, or --undo");
+    if (version.given() && undo.given())
+      bad_option("pin", "expected --undo without a VERSION: a "
+                        "machine has one pin at most");
   });
 }
 
 } // namespace
 
-void add_stats(CLI::App& app, const globals& global, action& chosen) {
+void add_stats(parser& app) {
   auto as_json = std::make_shared<bool>(false);
-  auto* sub = app.add_subcommand(
+  auto sub = app.add_command(
     "stats", "Count the instances by queue, machine and status");
-  sub->add_flag("--json", *as_json, "A JSON object for each line of the table");
-  describe(
-    *sub,
+  sub.add_flag("--json", *as_json, "A JSON object for each line of the table");
+  sub.describe(
     "Reads the whole table. \"future\": of the instances, those that are\nnot "
     "to start yet. \"held back\": those that wait for another of their "
     "partition key.\n\"served\": whether a node that lives runs them.",
     {"gdctl stats", "gdctl stats --json | jq 'select(.status == \"failed\")'"});
-  sub->callback([=, &global, &chosen] {
-    chosen = [as_json, &global] { return stats(global, *as_json); };
-  });
+  sub.runs(as_json, stats);
 }
 
-void add_nodes(CLI::App& app, const globals& global, action& chosen) {
+void add_nodes(parser& app) {
   auto as_json = std::make_shared<bool>(false);
-  auto* sub = app.add_subcommand(
-    "nodes", "List the nodes, and what none of them serves");
-  sub->add_flag("--json", *as_json, "A JSON object for each node");
-  describe(*sub,
-           "A node that stops leaves the list; one that was killed is in it "
-           "for a day.",
-           {"gdctl nodes", "gdctl nodes --json | jq 'select(.lives)'"});
-  sub->callback([=, &global, &chosen] {
-    chosen = [as_json, &global] { return nodes(global, *as_json); };
-  });
+  auto sub = app.add_command("nodes",
+                             "List the nodes, and what none of them serves");
+  sub.add_flag("--json", *as_json, "A JSON object for each node");
+  sub.describe(
+    "A node that stops leaves the list; one that was killed is in it "
+    "for a day.",
+    {"gdctl nodes", "gdctl nodes --json | jq 'select(.lives)'"});
+  sub.runs(as_json, nodes);
 }
 
-void add_queues(CLI::App& app, const globals& global, action& chosen) {
+void add_queues(parser& app) {
   auto as_json = std::make_shared<bool>(false);
-  auto* sub = app.add_subcommand(
+  auto sub = app.add_command(
     "queues",
     "List the queues that are served, paused, or have something to do");
-  sub->add_flag("--json", *as_json, "A JSON object for each queue");
-  describe(
-    *sub,
+  sub.add_flag("--json", *as_json, "A JSON object for each queue");
+  sub.describe(
     "Counts at most 10,000 that are due, are to begin later, or execute "
     "(two queues\nor more share 10,000): then with a +. What awaits signals "
     "no index has by queue:\ngdctl machines estimates it by version.",
     {"gdctl queues", "gdctl queues --json | jq 'select(.paused)'"});
-  sub->callback([=, &global, &chosen] {
-    chosen = [as_json, &global] { return queues(global, *as_json); };
-  });
+  sub.runs(as_json, queues);
 }
 
-void add_machines(CLI::App& app, const globals& global, action& chosen) {
+void add_machines(parser& app) {
   auto as_json = std::make_shared<bool>(false);
-  auto* sub = app.add_subcommand(
+  auto sub = app.add_command(
     "machines", "List the machines' versions, or choose what inserts take");
-  sub->add_flag("--json", *as_json, "A JSON object for each version");
-  sub->require_subcommand(0, 1);
-  describe(*sub,
-           "Inserts that name no version take the pinned one; else the newest "
-           "that a\nnode which lives serves; else the one that was served "
-           "last. Exact counts\nwhere there are few, or the table is small; "
-           "~ is an estimate: gdctl stats counts all.",
-           {"gdctl machines", "gdctl machines pin Checkout 1",
-            "gdctl machines retire Checkout 2"});
-  add_retire(*sub, global, chosen);
-  add_pin(*sub, global, chosen);
-  sub->callback([=, &global, &chosen] {
-    if (!chosen)
-      chosen = [as_json, &global] { return machines(global, *as_json); };
-  });
+  sub.add_flag("--json", *as_json, "A JSON object for each version");
+  sub.requires_command(false);
+  sub.describe(
+    "Inserts that name no version take the pinned one; else the newest "
+    "that a\nnode which lives serves; else the one that was served "
+    "last. Exact counts\nwhere there are few, or the table is small; "
+    "~ is an estimate: gdctl stats counts all.",
+    {"gdctl machines", "gdctl machines pin Checkout 1",
+     "gdctl machines retire Checkout 2"});
+  add_retire(sub);
+  add_pin(sub);
+  sub.runs(as_json, machines);
 }
 
 } // namespace gdctl

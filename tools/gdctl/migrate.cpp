@@ -1,10 +1,9 @@
+#include "args.hpp"
 #include "common.hpp"
-#include "pages.hpp"
 
 #include <gd/instance.hpp>
 #include <gd/migrate.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <memory>
@@ -52,8 +51,8 @@ int status(gd::pq::options where) {
 }
 
 template <class F>
-action on_database(const globals& global, F run) {
-  return [&global, run] {
+action on_database(F run) {
+  return [run](const globals& global) {
     auto where = global.connection();
     return where ? run(*where) : fail(where.error());
   };
@@ -61,48 +60,43 @@ action on_database(const globals& global, F run) {
 
 } // namespace
 
-void add_migrate(CLI::App& app, const globals& global, action& chosen) {
+void add_migrate(parser& app) {
   auto to = std::make_shared<int>(gd::newest_schema());
-  auto* sub = app.add_subcommand("migrate",
-                                 "Install, update or remove the schema");
-  sub->require_subcommand(1);
-  describe(*sub, "A migration runs in one transaction, and only one at a time.",
-           {"gdctl migrate status", "gdctl migrate up",
-            "gdctl --schema workflows migrate up",
-            "gdctl migrate down --to 0 --with-instances   (drops all)"});
-  auto* up = sub->add_subcommand("up", "Install what is missing");
-  up->add_option("--to", *to, "The last migration to install")
-    ->check(whole(0, gd::newest_schema()))
-    ->capture_default_str();
+  auto sub = app.add_command("migrate", "Install, update or remove the schema");
+  sub.requires_command();
+  sub.describe("A migration runs in one transaction, and only one at a time.",
+               {"gdctl migrate status", "gdctl migrate up",
+                "gdctl --schema workflows migrate up",
+                "gdctl migrate down --to 0 --with-instances   (drops all)"});
+  auto up = sub.add_command("up", "Install what is missing");
+  up.add_option("--to", *to, "The last migration to install")
+    .whole(0, gd::newest_schema())
+    .shows_default();
   auto force = std::make_shared<bool>(false);
-  up->add_flag("--force", *force,
-               "Also while nodes live that know too little for it");
-  describe(*up, "", {"gdctl migrate up"});
-  up->callback([=, &global, &chosen] {
-    chosen = on_database(global, [=](const auto& where) {
-      return report(where, gd::migrate_up(where, *to, *force));
-    });
-  });
-  auto* down = sub->add_subcommand("down", "Take migrations back");
+  up.add_flag("--force", *force,
+              "Also while nodes live that know too little for it");
+  up.describe("", {"gdctl migrate up"});
+  up.runs(on_database([=](const auto& where) {
+    return report(where, gd::migrate_up(where, *to, *force));
+  }));
+  auto down = sub.add_command("down", "Take migrations back");
   down
-    ->add_option("--to", *to,
-                 "The last migration to keep; 0 removes everything, with "
-                 "all instances")
-    ->check(whole(0, gd::newest_schema()))
-    ->required();
+    .add_option("--to", *to,
+                "The last migration to keep; 0 removes everything, with "
+                "all instances")
+    .whole(0, gd::newest_schema())
+    .required();
   auto with_instances = std::make_shared<bool>(false);
-  down->add_flag("--with-instances", *with_instances,
-                 "Also if there are instances");
-  describe(*down, "", {"gdctl migrate down --to 1"});
-  down->callback([=, &global, &chosen] {
-    chosen = on_database(global, [=](const auto& where) {
-      return report(where, gd::migrate_down(where, *to, *with_instances));
-    });
-  });
-  auto* now = sub->add_subcommand("status", "Tell what is installed");
-  describe(*now, "Ends with 4 if this gdctl cannot work with what is there.",
-           {"gdctl migrate status"});
-  now->callback([&global, &chosen] { chosen = on_database(global, status); });
+  down.add_flag("--with-instances", *with_instances,
+                "Also if there are instances");
+  down.describe("", {"gdctl migrate down --to 1"});
+  down.runs(on_database([=](const auto& where) {
+    return report(where, gd::migrate_down(where, *to, *with_instances));
+  }));
+  auto now = sub.add_command("status", "Tell what is installed");
+  now.describe("Ends with 4 if this gdctl cannot work with what is there.",
+               {"gdctl migrate status"});
+  now.runs(on_database(status));
 }
 
 } // namespace gdctl

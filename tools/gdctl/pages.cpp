@@ -1,4 +1,4 @@
-#include "pages.hpp"
+#include "args.hpp"
 
 #include "lines.hpp"
 
@@ -19,7 +19,6 @@ namespace gdctl {
 
 namespace {
 
-constexpr std::string_view examples_heading = "Examples:\n";
 constexpr std::string_view codes_heading = "Exit codes:\n";
 
 // -- the tree -----------------------------------------------------------------
@@ -467,43 +466,33 @@ std::string fish_completion(const CLI::App& root) {
 
 } // namespace
 
-void describe(CLI::App& command, std::string_view text,
-              const std::vector<std::string_view>& examples,
-              std::string_view exit_codes) {
-  command.footer(fmt::format("{}{}{}  {}\n\n{}", text,
-                             text.empty() ? "" : "\n\n", examples_heading,
-                             fmt::join(examples, "\n  "), exit_codes));
-}
-
-void add_pages(CLI::App& app, action& chosen) {
+void add_pages(parser& app) {
+  const auto& tree = app.tree();
   auto folder = std::make_shared<std::string>();
-  auto* manual = app.add_subcommand("manual", "Write the man pages");
-  manual->add_option("DIR", *folder, "The folder that they are written to")
-    ->required()
-    ->type_name("DIR");
-  describe(*manual,
-           "A page for each command. An installation has them: man gdctl-list.",
-           {"gdctl manual /usr/local/share/man/man1"});
-  manual->callback([=, &app, &chosen] {
-    chosen = [folder, &app] { return write_manual(app, *folder); };
-  });
+  auto manual = app.add_command("manual", "Write the man pages");
+  manual.add_option("DIR", *folder, "The folder that they are written to")
+    .required()
+    .type_name("DIR");
+  manual.describe(
+    "A page for each command. An installation has them: man gdctl-list.",
+    {"gdctl manual /usr/local/share/man/man1"});
+  manual.runs(
+    [folder, &tree](const globals&) { return write_manual(tree, *folder); });
   auto shell = std::make_shared<std::string>();
-  auto* complete = app.add_subcommand("completion",
-                                      "Print what completes command lines");
-  complete->add_option("SHELL", *shell, "For this shell")
-    ->required()
-    ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  describe(*complete,
-           "Of commands, options and fixed values; it asks no database. An "
-           "installation has\nall of them where the shells look for them.",
-           {"source <(gdctl completion bash)",
-            "gdctl completion zsh > ~/.zfunc/_gdctl",
-            "gdctl completion fish > ~/.config/fish/completions/gdctl.fish"});
-  complete->callback([=, &app, &chosen] {
-    chosen = [shell, &app] {
-      return print(*shell == "fish" ? fish_completion(app)
-                                    : completion(app, *shell == "zsh"));
-    };
+  auto complete = app.add_command("completion",
+                                  "Print what completes command lines");
+  complete.add_option("SHELL", *shell, "For this shell")
+    .required()
+    .one_of({"bash", "zsh", "fish"});
+  complete.describe(
+    "Of commands, options and fixed values; it asks no database. An "
+    "installation has\nall of them where the shells look for them.",
+    {"source <(gdctl completion bash)",
+     "gdctl completion zsh > ~/.zfunc/_gdctl",
+     "gdctl completion fish > ~/.config/fish/completions/gdctl.fish"});
+  complete.runs([shell, &tree](const globals&) {
+    return print(*shell == "fish" ? fish_completion(tree)
+                                  : completion(tree, *shell == "zsh"));
   });
 }
 

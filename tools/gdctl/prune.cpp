@@ -1,11 +1,10 @@
+#include "args.hpp"
 #include "common.hpp"
 #include "lines.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/client.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -126,40 +125,39 @@ int prune(const globals& global, prune_options& opts) {
 
 } // namespace
 
-void add_prune(CLI::App& app, const globals& global, action& chosen) {
+void add_prune(parser& app) {
   auto opts = std::make_shared<prune_options>();
-  auto* sub = app.add_subcommand(
+  auto sub = app.add_command(
     "prune", "Delete instances that have ended, with signals and histories");
   sub
-    ->add_option("--older-than", opts->older_than,
-                 "How long ago they have ended, like 90d; 1m at least")
-    ->required();
-  auto* fsm = sub->add_option("MACHINE,--machine", opts->what.fsm,
-                              "Of this machine; default: of any");
+    .add_option("--older-than", opts->older_than,
+                "How long ago they have ended, like 90d; 1m at least")
+    .required();
+  auto fsm = sub.add_option("MACHINE,--machine", opts->what.fsm,
+                            "Of this machine; default: of any");
   sub
-    ->add_option("--version", opts->what.version,
-                 "Of this version of it; default: of any")
-    ->check(version_number())
-    ->needs(fsm);
+    .add_option("--version", opts->what.version,
+                "Of this version of it; default: of any")
+    .version()
+    .needs(fsm);
   sub
-    ->add_option("--status", opts->what.status,
-                 "Those that are done, or failed; default: both")
-    ->check(CLI::IsMember({"done", "failed"}));
+    .add_option("--status", opts->what.status,
+                "Those that are done, or failed; default: both")
+    .one_of({"done", "failed"});
   sub
-    ->add_option("--page", opts->what.page,
-                 "How many instances one transaction looks at")
-    ->check(whole(1, 10'000))
-    ->capture_default_str();
+    .add_option("--page", opts->what.page,
+                "How many instances one transaction looks at")
+    .whole(1, 10'000)
+    .shows_default();
   sub
-    ->add_option("--after", opts->what.after,
-                 "Begins behind this instance: to go on with")
-    ->check(whole());
-  sub->add_flag("--dry-run", opts->what.only_count,
-                "Only count them, delete nothing");
-  sub->add_flag("--progress", opts->progress,
-                "Tell on stderr how far it is, also if that is no terminal");
-  describe(
-    *sub,
+    .add_option("--after", opts->what.after,
+                "Begins behind this instance: to go on with")
+    .whole();
+  sub.add_flag("--dry-run", opts->what.only_count,
+               "Only count them, delete nothing");
+  sub.add_flag("--progress", opts->progress,
+               "Tell on stderr how far it is, also if that is no terminal");
+  sub.describe(
     "Walks through all instances in the order of their ids, in pages, and can "
     "be ended\nand begun again at any time. What a transaction holds meanwhile "
     "is left out, and what\nsomething of your own refers to is refused: run it "
@@ -168,9 +166,7 @@ void add_prune(CLI::App& app, const globals& global, action& chosen) {
     "\"deleted\": 11, \"refused\": 1}.",
     {"gdctl prune --older-than 90d --dry-run",
      "gdctl prune --older-than 30d --machine Checkout --status done"});
-  sub->callback([opts, &global, &chosen] {
-    chosen = [opts, &global] { return prune(global, *opts); };
-  });
+  sub.runs(opts, prune);
 }
 
 } // namespace gdctl

@@ -1,10 +1,9 @@
+#include "args.hpp"
 #include "common.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/client.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <memory>
@@ -64,7 +63,7 @@ int fork(const globals& global, rewind_options<gd::fork>& opts) {
 }
 
 template <class Request>
-void add_arguments(CLI::App& to, rewind_options<Request>& opts) {
+void add_arguments(parser& to, rewind_options<Request>& opts) {
   add_address(to, opts.which);
   to.add_option("SEQ", opts.seq, "The entry of its history");
   to.add_option("--reason", opts.what.reason, "Why, for the history");
@@ -73,47 +72,40 @@ void add_arguments(CLI::App& to, rewind_options<Request>& opts) {
 
 } // namespace
 
-void add_rewind(CLI::App& app, const globals& global, action& chosen) {
+void add_rewind(parser& app) {
   auto opts = std::make_shared<rewind_options<gd::rewind>>();
-  auto* sub = app.add_subcommand(
-    "rewind", "Put an instance back to an entry of its history");
-  add_arguments(*sub, *opts);
-  describe(*sub,
-           "To the step and the state that it had then, as an entry of its "
-           "own. It must not\nexecute, and its machine must keep its history "
-           "with_state. Signals that it has\nconsumed since then do not come "
-           "back, and sent again they are duplicates.\nPrints where it stands: "
-           "{\"id\": 7, \"seq\": 12, \"status\": \"runnable\"}.",
-           {"gdctl history 7",
-            "gdctl rewind 7 3 --reason 'the address was wrong' --by ann",
-            "gdctl rewind --key 'order 42' 3"});
-  sub->callback([=, &global, &chosen] {
-    take_id(opts->which, &opts->seq, "SEQ");
-    chosen = [opts, &global] { return rewind(global, *opts); };
-  });
+  auto sub = app.add_command("rewind",
+                             "Put an instance back to an entry of its history");
+  add_arguments(sub, *opts);
+  sub.describe(
+    "To the step and the state that it had then, as an entry of its "
+    "own. It must not\nexecute, and its machine must keep its history "
+    "with_state. Signals that it has\nconsumed since then do not come "
+    "back, and sent again they are duplicates.\nPrints where it stands: "
+    "{\"id\": 7, \"seq\": 12, \"status\": \"runnable\"}.",
+    {"gdctl history 7",
+     "gdctl rewind 7 3 --reason 'the address was wrong' --by ann",
+     "gdctl rewind --key 'order 42' 3"});
+  sub.runs(opts, rewind, [opts] { take_id(opts->which, &opts->seq, "SEQ"); });
 }
 
-void add_fork(CLI::App& app, const globals& global, action& chosen) {
+void add_fork(parser& app) {
   auto opts = std::make_shared<rewind_options<gd::fork>>();
-  auto* sub = app.add_subcommand(
+  auto sub = app.add_command(
     "fork", "Make an instance that begins at an entry of another's history");
-  add_arguments(*sub, *opts);
-  sub->add_option("--queue", opts->what.queue,
-                  "Where it is picked; default: that one's");
-  sub->add_flag("--force", opts->force,
-                "Also in a queue that nobody has: it is meant");
-  describe(
-    *sub,
+  add_arguments(sub, *opts);
+  sub.add_option("--queue", opts->what.queue,
+                 "Where it is picked; default: that one's");
+  sub.add_flag("--force", opts->force,
+               "Also in a queue that nobody has: it is meant");
+  sub.describe(
     "With the step and the state that the other one had then, which goes on as "
     "it does;\nwith its machine's version, priority and partition key, without "
     "a unique key and\nwith an empty inbox. The machine must keep its history "
     "with_state.\nPrints its id: {\"id\": 8}.",
     {"gdctl fork 7 3",
      "gdctl fork 7 3 --queue repairs --reason 'what if' --by ann"});
-  sub->callback([=, &global, &chosen] {
-    take_id(opts->which, &opts->seq, "SEQ");
-    chosen = [opts, &global] { return fork(global, *opts); };
-  });
+  sub.runs(opts, fork, [opts] { take_id(opts->which, &opts->seq, "SEQ"); });
 }
 
 } // namespace gdctl

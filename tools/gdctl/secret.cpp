@@ -1,10 +1,9 @@
 // gdctl secret: what both sides of a published port have.
 
+#include "args.hpp"
 #include "common.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <memory>
@@ -32,25 +31,24 @@ int new_secret(const std::string& file) {
 
 } // namespace
 
-void add_secret(CLI::App& app, action& chosen) {
-  auto* sub = app.add_subcommand(
+void add_secret(parser& app) {
+  auto sub = app.add_command(
     "secret", "Make the secret of a gateway that is published at a port");
-  sub->require_subcommand(1);
-  describe(*sub,
-           "Both sides of a port show that they have the same secret. A Unix "
-           "socket needs\nnone. Needs no database.",
-           {"gdctl secret new /etc/gen_durable/secret"}, secret_exit_codes);
+  sub.requires_command();
+  sub.describe(
+    "Both sides of a port show that they have the same secret. A Unix "
+    "socket needs\nnone. Needs no database.",
+    {"gdctl secret new /etc/gen_durable/secret"}, secret_exit_codes);
   auto file = std::make_shared<std::string>();
-  auto* make = sub->add_subcommand("new", "Make one");
-  make->add_option("FILE", *file, "Where to: nothing may be there")
-    ->type_name("FILE")
-    ->required();
-  describe(*make,
-           "Writes 32 random bytes, as hexadecimal digits, to a file that only "
-           "this user can\nread.",
-           {"gdctl secret new /etc/gen_durable/secret"}, secret_exit_codes);
-  make->callback(
-    [file, &chosen] { chosen = [file] { return new_secret(*file); }; });
+  auto make = sub.add_command("new", "Make one");
+  make.add_option("FILE", *file, "Where to: nothing may be there")
+    .type_name("FILE")
+    .required();
+  make.describe(
+    "Writes 32 random bytes, as hexadecimal digits, to a file that only "
+    "this user can\nread.",
+    {"gdctl secret new /etc/gen_durable/secret"}, secret_exit_codes);
+  make.runs(file, new_secret);
 }
 
 } // namespace gdctl

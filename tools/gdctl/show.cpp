@@ -1,10 +1,9 @@
+#include "args.hpp"
 #include "common.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -110,28 +109,27 @@ struct question {
     return line ? print(*line) : fail(line.error());
   }
 
-  void add_to(CLI::App& app, const globals& global, action& chosen) const {
+  void add_to(parser& app) const {
     struct options {
       address which;
       bool as_json = false;
     };
     auto opts = std::make_shared<options>();
-    auto* sub = app.add_subcommand(name, title);
-    add_address(*sub, opts->which);
-    sub->add_flag("--json", opts->as_json, as_json);
-    describe(*sub, more, examples);
-    sub->callback([opts, &global, &chosen, by = *this] {
-      take_id(opts->which);
-      chosen = [opts, &global, by] {
-        return by.run(global, opts->which, opts->as_json);
-      };
-    });
+    auto sub = app.add_command(name, title);
+    add_address(sub, opts->which);
+    sub.add_flag("--json", opts->as_json, as_json);
+    sub.describe(more, examples);
+    sub.runs(
+      [opts, by = *this](const globals& global) {
+      return by.run(global, opts->which, opts->as_json);
+      },
+      [opts] { take_id(opts->which); });
   }
 };
 
 } // namespace
 
-void add_show(CLI::App& app, const globals& global, action& chosen) {
+void add_show(parser& app) {
   question<gd::look_up, gd::instance>{
     &service::look_up,
     "show",
@@ -141,10 +139,10 @@ void add_show(CLI::App& app, const globals& global, action& chosen) {
     "hexadecimal digits.",
     {"gdctl show 7", "gdctl show 7 --json | jq .state",
      "gdctl show --key 'order 42'"}}
-    .add_to(app, global, chosen);
+    .add_to(app);
 }
 
-void add_why(CLI::App& app, const globals& global, action& chosen) {
+void add_why(parser& app) {
   question<gd::why_query, gd::why>{
     &service::why,
     "why",
@@ -154,7 +152,7 @@ void add_why(CLI::App& app, const globals& global, action& chosen) {
     "its last failure.",
     {"gdctl why 7", "gdctl why --key 'order 42'",
      "gdctl why 7 --json | jq .cause"}}
-    .add_to(app, global, chosen);
+    .add_to(app);
 }
 
 } // namespace gdctl

@@ -1,13 +1,12 @@
+#include "args.hpp"
 #include "bulk.hpp"
 #include "common.hpp"
 #include "lines.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
 #include <gd/state.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -247,40 +246,39 @@ int run_signal(const globals& global, signal_options opts) {
 
 } // namespace
 
-void add_signal(CLI::App& app, const globals& global, action& chosen) {
+void add_signal(parser& app) {
   auto opts = std::make_shared<signal_options>();
   auto& x = opts->one;
-  auto* sub = app.add_subcommand("signal", "Send one signal, or many");
-  add_address(*sub, opts->which);
-  auto* name = sub->add_option("NAME", opts->name, "The signal's name");
-  sub->add_option("--payload", opts->payload, "JSON; default: {}");
-  auto* dedup = sub->add_option("--dedup", x.dedup,
-                                "At most one signal with this key ever reaches "
-                                "the instance");
-  sub->add_option("--traceparent", x.traceparent,
-                  "The W3C traceparent that its step runs for; for lines "
-                  "without one, too");
-  auto* file = sub
-                 ->add_option("--file", opts->file,
-                              "Many signals, as JSON Lines; - is stdin")
-                 ->type_name("FILE")
-                 ->excludes(sub->get_option("ID"))
-                 ->excludes(sub->get_option("--key"))
-                 ->excludes(sub->get_option("--key-hex"))
-                 ->excludes(name)
-                 ->excludes(dedup);
+  auto sub = app.add_command("signal", "Send one signal, or many");
+  auto whom = add_address(sub, opts->which);
+  auto name = sub.add_option("NAME", opts->name, "The signal's name");
+  sub.add_option("--payload", opts->payload, "JSON; default: {}");
+  auto dedup = sub.add_option("--dedup", x.dedup,
+                              "At most one signal with this key ever reaches "
+                              "the instance");
+  sub.add_option("--traceparent", x.traceparent,
+                 "The W3C traceparent that its step runs for; for lines "
+                 "without one, too");
+  auto file = sub
+                .add_option("--file", opts->file,
+                            "Many signals, as JSON Lines; - is stdin")
+                .type_name("FILE")
+                .excludes(whom.id)
+                .excludes(whom.key)
+                .excludes(whom.key_hex)
+                .excludes(name)
+                .excludes(dedup);
   sub
-    ->add_option("--targets", opts->targets,
-                 "What gdctl insert printed, to find instances by their ref")
-    ->type_name("FILE")
-    ->needs(file);
-  sub->add_flag("--force", opts->force,
-                "Also a name, or a payload, that the instance's machine does "
-                "not know: it is meant");
-  sub->add_flag("--progress", opts->progress,
-                "Tell the progress even if stderr is no terminal");
-  describe(
-    *sub,
+    .add_option("--targets", opts->targets,
+                "What gdctl insert printed, to find instances by their ref")
+    .type_name("FILE")
+    .needs(file);
+  sub.add_flag("--force", opts->force,
+               "Also a name, or a payload, that the instance's machine does "
+               "not know: it is meant");
+  sub.add_flag("--progress", opts->progress,
+               "Tell the progress even if stderr is no terminal");
+  sub.describe(
     "A line of FILE is an object:\n  {\"target\": 7, \"name\": "
     "\"payment_confirmed\", \"payload\": {\"amount\": 100},\n   \"dedup\": "
     "\"evt-7\", \"traceparent\": \"00-...\"}\nwithout line breaks; in the "
@@ -298,14 +296,13 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
      "evt-7",
      "gdctl signal --key 'order 42' payment_confirmed",
      "gdctl signal --file payments.jsonl --targets inserted.jsonl"});
-  sub->callback([=, &global, &chosen] {
-    if (file->empty() && name->empty() && !opts->which.by_key())
-      throw CLI::RequiredError("ID and NAME, or --file");
-    if (file->empty())
+  sub.runs(opts, run_signal, [=] {
+    if (!file.given() && !name.given() && !opts->which.by_key())
+      missing("ID and NAME, or --file");
+    if (!file.given())
       take_id(opts->which, &opts->name, "NAME");
     if (opts->file == "-" && opts->targets == "-")
-      throw CLI::ValidationError("--targets", "stdin cannot be --file as well");
-    chosen = [opts, &global] { return run_signal(global, *opts); };
+      bad_option("--targets", "stdin cannot be --file as well");
   });
 }
 

@@ -1,12 +1,11 @@
+#include "args.hpp"
 #include "authority.hpp"
 #include "common.hpp"
 #include "lines.hpp"
-#include "pages.hpp"
 #include "tunnels.hpp"
 
 #include <gd/state.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <fcntl.h>
@@ -323,121 +322,114 @@ int show(const show_options& opts) {
 
 // -- the command line ---------------------------------------------------------
 
-void add_init(CLI::App& to, action& chosen) {
+void add_init(parser& to) {
   auto opts = std::make_shared<init_options>();
-  auto* sub = to.add_subcommand("init", "Make an authority for certificates");
-  sub
-    ->add_option("DIR", opts->folder, "Where to: a new folder, or an empty one")
-    ->type_name("DIR")
-    ->required();
-  sub->add_option("--days", opts->days, "How long it lasts")
-    ->capture_default_str()
-    ->check(whole(1, longest_days));
-  sub->add_flag("--replace", opts->replace,
-                "Also if one is there, whose nodes get in no more then");
-  describe(*sub, "Keep DIR on one host, and not on one that runs a tunnel.",
-           {"gdctl tls init tunnels"}, exit_codes);
-  sub->callback([opts, &chosen] { chosen = [opts] { return init(*opts); }; });
+  auto sub = to.add_command("init", "Make an authority for certificates");
+  sub.add_option("DIR", opts->folder, "Where to: a new folder, or an empty one")
+    .type_name("DIR")
+    .required();
+  sub.add_option("--days", opts->days, "How long it lasts")
+    .shows_default()
+    .whole(1, longest_days);
+  sub.add_flag("--replace", opts->replace,
+               "Also if one is there, whose nodes get in no more then");
+  sub.describe("Keep DIR on one host, and not on one that runs a tunnel.",
+               {"gdctl tls init tunnels"}, exit_codes);
+  sub.runs(opts, init);
 }
 
 /// Throws if they do not go together.
 void read_node(node_options& x, bool has_in, bool has_from) {
   if (x.renew && (has_in || has_from || !x.to.empty() || x.replace))
-    throw CLI::ValidationError("--renew", "expected none of --accept, "
-                                          "--engine, --from, --to, --replace");
+    bad_option("--renew", "expected none of --accept, "
+                          "--engine, --from, --to, --replace");
   if (!x.renew && !has_in && x.to.empty())
-    throw CLI::RequiredError("--accept, --to or --renew");
+    missing("--accept, --to or --renew");
   if (has_in != has_from)
-    throw CLI::RequiredError("with --accept, --engine and --from");
+    missing("with --accept, --engine and --from");
   if (has_in)
     x.what.in = x.in;
 }
 
-void add_node(CLI::App& to, action& chosen) {
+void add_node(parser& to) {
   auto opts = std::make_shared<node_options>();
-  auto* sub = to.add_subcommand(
+  auto sub = to.add_command(
     "node", "Make or renew a node's certificate, and its configurations");
-  sub->add_option("NAME", opts->what.node, "The node, as others are told of it")
-    ->required();
-  sub->add_option("--dir", opts->folder, "Where the authority is")
-    ->required()
-    ->type_name("DIR");
-  auto* accept = sub->add_option("--accept", opts->in.accept,
-                                 "Address and port that others connect to");
-  auto* engine = sub->add_option(
-    "--engine", opts->in.engine,
-    "Where the engine is published: a Unix socket, "
-    "or a loopback address and port");
-  auto* from = sub
-                 ->add_option("--from", opts->in.from,
-                              "Nodes that may connect; may be repeated")
-                 ->delimiter(',')
-                 ->allow_extra_args(false);
-  accept->needs(engine)->needs(from);
-  engine->needs(accept);
+  sub.add_option("NAME", opts->what.node, "The node, as others are told of it")
+    .required();
+  sub.add_option("--dir", opts->folder, "Where the authority is")
+    .required()
+    .type_name("DIR");
+  auto accept = sub.add_option("--accept", opts->in.accept,
+                               "Address and port that others connect to");
+  auto engine = sub.add_option("--engine", opts->in.engine,
+                               "Where the engine is published: a Unix socket, "
+                               "or a loopback address and port");
+  auto from = sub
+                .add_option("--from", opts->in.from,
+                            "Nodes that may connect; may be repeated")
+                .separated()
+                .again();
+  accept.needs(engine).needs(from);
+  engine.needs(accept);
   sub
-    ->add_option("--to", opts->to,
-                 "A node to connect to, where it accepts, and where it is to "
-                 "be found here; may be repeated")
-    ->type_size(3)
-    ->allow_extra_args(false)
-    ->type_name("NAME ADDRESS PLACE");
+    .add_option("--to", opts->to,
+                "A node to connect to, where it accepts, and where it is to "
+                "be found here; may be repeated")
+    .again(3)
+    .type_name("NAME ADDRESS PLACE");
   sub
-    ->add_option("--connections", opts->what.connections,
-                 "That it accepts, all together")
-    ->capture_default_str()
-    ->check(whole(1, 100'000));
-  sub->add_option("--days", opts->days, "How long the certificate lasts")
-    ->capture_default_str()
-    ->check(whole(1, longest_days));
-  sub->add_flag("--renew", opts->renew, "Another key and certificate, no more");
-  sub->add_flag("--replace", opts->replace,
-                "Also what is there already: all of it");
-  describe(*sub,
-           "Writes DIR/NAME with all that the host of NAME needs: certificate "
-           "and key,\nand the same tunnels for stunnel and for HAProxy. TLS "
-           "1.3; both sides show\ncertificates, and both check the other's "
-           "name. A place is a loopback address\nwith a port, or the path of a "
-           "Unix socket: no other host gets there. Between two\nends that are "
-           "ports, the engine's secret is shown through the tunnel.",
-           {"gdctl tls node db1 --dir tunnels --accept 0.0.0.0:4712 --engine "
-            "/run/shop/engine --from web1,web2",
-            "gdctl tls node web1 --dir tunnels --to db1 db1.example.org:4712 "
-            "/run/shop/db1",
-            "gdctl tls node db1 --dir tunnels --renew"},
-           exit_codes);
-  sub->callback([=, &chosen] {
-    read_node(*opts, accept->count() > 0, from->count() > 0);
-    chosen = [opts] { return make_node_files(*opts); };
-  });
+    .add_option("--connections", opts->what.connections,
+                "That it accepts, all together")
+    .shows_default()
+    .whole(1, 100'000);
+  sub.add_option("--days", opts->days, "How long the certificate lasts")
+    .shows_default()
+    .whole(1, longest_days);
+  sub.add_flag("--renew", opts->renew, "Another key and certificate, no more");
+  sub.add_flag("--replace", opts->replace,
+               "Also what is there already: all of it");
+  sub.describe(
+    "Writes DIR/NAME with all that the host of NAME needs: certificate "
+    "and key,\nand the same tunnels for stunnel and for HAProxy. TLS "
+    "1.3; both sides show\ncertificates, and both check the other's "
+    "name. A place is a loopback address\nwith a port, or the path of a "
+    "Unix socket: no other host gets there. Between two\nends that are "
+    "ports, the engine's secret is shown through the tunnel.",
+    {"gdctl tls node db1 --dir tunnels --accept 0.0.0.0:4712 --engine "
+     "/run/shop/engine --from web1,web2",
+     "gdctl tls node web1 --dir tunnels --to db1 db1.example.org:4712 "
+     "/run/shop/db1",
+     "gdctl tls node db1 --dir tunnels --renew"},
+    exit_codes);
+  sub.runs(opts, make_node_files,
+           [=] { read_node(*opts, accept.given(), from.given()); });
 }
 
-void add_show(CLI::App& to, action& chosen) {
+void add_dates(parser& to) {
   auto opts = std::make_shared<show_options>();
-  auto* sub = to.add_subcommand("show", "Tell when certificates end");
+  auto sub = to.add_command("show", "Tell when certificates end");
   sub
-    ->add_option("DIR", opts->folder,
-                 "The authority's folder, or that of a node")
-    ->type_name("DIR")
-    ->required();
-  sub->add_option("--within", opts->within, "What is soon")
-    ->capture_default_str();
-  sub->add_flag("--json", opts->as_json, "A JSON object for each");
-  describe(*sub, "Ends with 1 if one has ended or ends soon: for cron.",
-           {"gdctl tls show tunnels",
-            "gdctl tls show /etc/gen_durable/web1 --within 7d"},
-           exit_codes);
-  sub->callback([opts, &chosen] { chosen = [opts] { return show(*opts); }; });
+    .add_option("DIR", opts->folder,
+                "The authority's folder, or that of a node")
+    .type_name("DIR")
+    .required();
+  sub.add_option("--within", opts->within, "What is soon").shows_default();
+  sub.add_flag("--json", opts->as_json, "A JSON object for each");
+  sub.describe("Ends with 1 if one has ended or ends soon: for cron.",
+               {"gdctl tls show tunnels",
+                "gdctl tls show /etc/gen_durable/web1 --within 7d"},
+               exit_codes);
+  sub.runs(opts, show);
 }
 
 } // namespace
 
-void add_tls(CLI::App& app, action& chosen) {
-  auto* sub = app.add_subcommand(
+void add_tls(parser& app) {
+  auto sub = app.add_command(
     "tls", "Make certificates and configurations for tunnels between hosts");
-  sub->require_subcommand(1);
-  describe(
-    *sub,
+  sub.requires_command();
+  sub.describe(
     "The published socket stays on its host; stunnel or HAProxy carry it "
     "to others,\nwith TLS. Needs no database.",
     {"gdctl tls init tunnels",
@@ -447,9 +439,9 @@ void add_tls(CLI::App& app, action& chosen) {
      "/run/shop/db1",
      "gdctl tls show tunnels"},
     exit_codes);
-  add_init(*sub, chosen);
-  add_node(*sub, chosen);
-  add_show(*sub, chosen);
+  add_init(sub);
+  add_node(sub);
+  add_dates(sub);
 }
 
 } // namespace gdctl

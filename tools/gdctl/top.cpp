@@ -1,15 +1,14 @@
 // gdctl top: queues, nodes and rates, looked at again and again.
 
+#include "args.hpp"
 #include "common.hpp"
 #include "lines.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 #include "table.hpp"
 
 #include <gd/client.hpp>
 #include <gd/state.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -359,25 +358,22 @@ int top(const globals& global, const top_options& how) {
 
 } // namespace
 
-void add_top(CLI::App& app, const globals& global, action& chosen) {
+void add_top(parser& app) {
   auto opts = std::make_shared<top_options>();
-  auto* sub = app.add_subcommand("top", "Watch queues and nodes");
-  sub->add_option("--interval", opts->interval, "How often it looks")
-    ->capture_default_str();
-  sub->add_flag("--once", opts->once,
-                "Look once and end, as it does where there is no terminal");
-  sub->add_flag("--json", opts->as_json, "The same, as a JSON object");
-  describe(
-    *sub,
+  auto sub = app.add_command("top", "Watch queues and nodes");
+  sub.add_option("--interval", opts->interval, "How often it looks")
+    .shows_default();
+  sub.add_flag("--once", opts->once,
+               "Look once and end, as it does where there is no terminal");
+  sub.add_flag("--json", opts->as_json, "The same, as a JSON object");
+  sub.describe(
     "Of each queue what gdctl queues tells, in the same time whatever "
     "the table's size:\n\"10000+\" was not counted further. Rates are the "
     "server's counts of rows that were\nwritten, a second late. Waits for a "
     "server that is away. q ends it, p holds the\npicture.",
     {"gdctl top", "gdctl top --interval 500ms", "gdctl top --once",
      "gdctl top --json | jq '.queues[] | select(.due > 0)'"});
-  sub->callback([=, &global, &chosen] {
-    chosen = [opts, &global] { return top(global, *opts); };
-  });
+  sub.runs(opts, top);
 }
 
 } // namespace gdctl

@@ -1,11 +1,10 @@
+#include "args.hpp"
 #include "common.hpp"
 #include "lines.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <memory>
@@ -51,32 +50,29 @@ int run_transition(const globals& global, transition_options opts) {
 
 } // namespace
 
-void add_transition(CLI::App& app, const globals& global, action& chosen) {
+void add_transition(parser& app) {
   auto opts = std::make_shared<transition_options>();
   auto& x = opts->what;
-  auto* sub = app.add_subcommand("transition",
-                                 "Move an instance to another step");
-  add_address(*sub, opts->which);
-  sub->add_option("STEP", x.to, "Where to");
-  sub->add_option("--from", x.from, "Only if it is in this step");
+  auto sub = app.add_command("transition", "Move an instance to another step");
+  add_address(sub, opts->which);
+  sub.add_option("STEP", x.to, "Where to");
+  sub.add_option("--from", x.from, "Only if it is in this step");
   sub
-    ->add_option("--seq", x.seq,
-                 "Only if it has made so many transitions, as gdctl show says")
-    ->check(whole());
-  sub->add_option("--state", opts->state, "Its new state, JSON");
-  sub->add_option("--metadata", opts->metadata, "For its history, JSON");
-  sub->add_option("--reason", x.reason, "Why, for its history");
-  sub->add_option("--by", x.by, "Who, for its history");
-  describe(*sub,
-           "From a step where its machine lets others do that, to one that it "
-           "names; not\nwhile it executes.",
-           {"gdctl transition 7 cancelled --from submitted --by alice --reason "
-            "'asked for it'",
-            "gdctl transition --key 'order 42' cancelled"});
-  sub->callback([=, &global, &chosen] {
-    take_id(opts->which, &opts->what.to, "STEP");
-    chosen = [opts, &global] { return run_transition(global, *opts); };
-  });
+    .add_option("--seq", x.seq,
+                "Only if it has made so many transitions, as gdctl show says")
+    .whole();
+  sub.add_option("--state", opts->state, "Its new state, JSON");
+  sub.add_option("--metadata", opts->metadata, "For its history, JSON");
+  sub.add_option("--reason", x.reason, "Why, for its history");
+  sub.add_option("--by", x.by, "Who, for its history");
+  sub.describe(
+    "From a step where its machine lets others do that, to one that it "
+    "names; not\nwhile it executes.",
+    {"gdctl transition 7 cancelled --from submitted --by alice --reason "
+     "'asked for it'",
+     "gdctl transition --key 'order 42' cancelled"});
+  sub.runs(opts, run_transition,
+           [opts] { take_id(opts->which, &opts->what.to, "STEP"); });
 }
 
 } // namespace gdctl

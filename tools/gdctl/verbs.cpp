@@ -1,18 +1,18 @@
 // What operators do with instances: one of them, or all that fit a filter.
 
+#include "args.hpp"
 #include "common.hpp"
 #include "filter.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/client.hpp>
 #include <gd/json.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,66 +91,68 @@ int act_on_many(const globals& global, verb_options& opts) {
   return run_job(*db, *job);
 }
 
-void add_verb(CLI::App& app, const globals& global, action& chosen,
-              const verb& x) {
+void add_verb(parser& app, const verb& x) {
   auto opts = std::make_shared<verb_options>();
   opts->all.what.what = x.what;
-  auto* sub = app.add_subcommand(std::string{x.name}, std::string{x.help});
-  add_address(*sub, opts->which);
-  add_filter(*sub, opts->many);
-  CLI::Option* priority = nullptr;
+  auto sub = app.add_command(std::string{x.name}, std::string{x.help});
+  add_address(sub, opts->which);
+  add_filter(sub, opts->many);
+  std::optional<option> priority;
   if (x.what == gd::act::move) {
-    sub->add_option("--to", opts->all.what.queue, "The queue that they go to");
+    sub.add_option("--to", opts->all.what.queue, "The queue that they go to");
     priority = sub
-                 ->add_option("--priority", opts->priority,
-                              "The priority that they get; lower is more "
-                              "urgent")
-                 ->check(whole(-32'768, 32'767));
+                 .add_option("--priority", opts->priority,
+                             "The priority that they get; lower is more "
+                             "urgent")
+                 .whole(-32'768, 32'767);
   }
   bool upgrades = x.what == gd::act::upgrade;
   if (upgrades) {
     sub
-      ->add_option("--to-version", opts->all.what.to_version,
-                   "The version of their machine that they go to")
-      ->check(version_number())
-      ->required();
+      .add_option("--to-version", opts->all.what.to_version,
+                  "The version of their machine that they go to")
+      .version()
+      .required();
     sub
-      ->add_option("--map", opts->steps,
-                   "OLD=NEW: a step that has another name there; may be given "
-                   "several times")
-      ->allow_extra_args(false);
+      .add_option("--map", opts->steps,
+                  "OLD=NEW: a step that has another name there; may be given "
+                  "several times")
+      .again();
   }
-  sub->add_option("--reason", opts->all.what.reason, "Why, for the history");
-  sub->add_option("--by", opts->all.what.by,
-                  "Who does it, for the history; default: the database's user");
-  sub->add_flag("--dry-run", opts->all.dry_run,
-                "Only count those that fit a filter");
-  sub->add_flag("--force", opts->all.what.force, force_help);
-  sub->add_flag("--detach", opts->detach,
-                "Leave those that fit a filter to the nodes: see gdctl jobs");
-  describe(*sub,
-           fmt::format("{}\nPrints {{\"id\":7,\"seq\":4,\"status\":\"...\","
-                       "\"executed\":false}}. Without ID or key, it is a job "
-                       "for all\ninstances that fit the filter and are there "
-                       "now, worked off in batches: should gdctl end\nbefore "
-                       "it has, a node goes on with it.",
-                       x.effect),
-           x.examples);
-  sub->callback([=, &global, &chosen] {
-    if (priority != nullptr && priority->count() > 0)
+  sub.add_option("--reason", opts->all.what.reason, "Why, for the history");
+  sub.add_option("--by", opts->all.what.by,
+                 "Who does it, for the history; default: the database's user");
+  sub.add_flag("--dry-run", opts->all.dry_run,
+               "Only count those that fit a filter");
+  sub.add_flag("--force", opts->all.what.force, force_help);
+  sub.add_flag("--detach", opts->detach,
+               "Leave those that fit a filter to the nodes: see gdctl jobs");
+  sub.describe(
+    fmt::format("{}\nPrints {{\"id\":7,\"seq\":4,\"status\":\"...\","
+                "\"executed\":false}}. Without ID or key, it is a job "
+                "for all\ninstances that fit the filter and are there "
+                "now, worked off in batches: should gdctl end\nbefore "
+                "it has, a node goes on with it.",
+                x.effect),
+    x.examples);
+  auto checked = [=] {
+    if (priority && priority->given())
       opts->all.what.priority = opts->priority;
     bool many = !opts->many.empty();
     if (many && (opts->which.by_key() || !opts->which.id.empty()))
-      throw CLI::ValidationError("filter", "expected an instance or a filter");
+      bad_option("filter", "expected an instance or a filter");
     if (!many && !upgrades && (opts->all.dry_run || opts->detach))
-      throw CLI::ValidationError("filter", "--dry-run and --detach expect one");
+      bad_option("filter", "--dry-run and --detach expect one");
     if (!many)
       take_id(opts->which);
-    chosen = [opts, many, upgrades, &global] {
-      return many || upgrades ? act_on_many(global, *opts)
-                              : act_on_one(global, opts->which, opts->all.what);
-    };
-  });
+  };
+  sub.runs(
+    [opts, upgrades](const globals& global) {
+    return upgrades || !opts->many.empty()
+             ? act_on_many(global, *opts)
+             : act_on_one(global, opts->which, opts->all.what);
+    },
+    checked);
 }
 
 struct repair_options {
@@ -170,63 +172,57 @@ int repair(const globals& global, repair_options& opts) {
   return act_on_one(global, opts.which, opts.what);
 }
 
-CLI::App* add_repair(CLI::App& app, const globals& global, action& chosen,
-                     const std::shared_ptr<repair_options>& opts,
-                     const char* name, const char* help) {
-  auto* sub = app.add_subcommand(name, help);
-  add_address(*sub, opts->which);
-  sub->add_option("SIGNAL", opts->signal, "Its number, as gdctl inbox tells");
-  sub->add_option("--reason", opts->what.reason, "Why, for the history");
-  sub->add_option("--by", opts->what.by,
-                  "Who does it, for the history; default: the database's user");
-  sub->callback([=, &global, &chosen] {
-    take_id(opts->which, &opts->signal, "SIGNAL");
-    chosen = [opts, &global] { return repair(global, *opts); };
-  });
+parser add_repair(parser& app, const std::shared_ptr<repair_options>& opts,
+                  const char* name, const char* help) {
+  auto sub = app.add_command(name, help);
+  add_address(sub, opts->which);
+  sub.add_option("SIGNAL", opts->signal, "Its number, as gdctl inbox tells");
+  sub.add_option("--reason", opts->what.reason, "Why, for the history");
+  sub.add_option("--by", opts->what.by,
+                 "Who does it, for the history; default: the database's user");
+  sub.runs(opts, repair,
+           [opts] { take_id(opts->which, &opts->signal, "SIGNAL"); });
   return sub;
 }
 
-void add_repairs(CLI::App& app, const globals& global, action& chosen) {
+void add_repairs(parser& app) {
   auto gone = std::make_shared<repair_options>();
   gone->what.what = gd::act::discard;
-  describe(*add_repair(app, global, chosen, gone, "discard",
-                       "Take a signal out of an inbox"),
-           "As if a step had consumed it: a dedup key is remembered. Of an "
-           "instance that does not\nexecute, and is not done; one that has "
-           "failed for it can be tried again then.\nPrints "
-           "{\"id\":7,\"seq\":4,\"status\":\"...\",\"executed\":false}.",
-           {"gdctl discard 7 12 --reason 'sent twice' --by ann"});
+  add_repair(app, gone, "discard", "Take a signal out of an inbox")
+    .describe("As if a step had consumed it: a dedup key is remembered. Of an "
+              "instance that does not\nexecute, and is not done; one that has "
+              "failed for it can be tried again then.\nPrints "
+              "{\"id\":7,\"seq\":4,\"status\":\"...\",\"executed\":false}.",
+              {"gdctl discard 7 12 --reason 'sent twice' --by ann"});
 
   auto mended = std::make_shared<repair_options>();
   mended->what.what = gd::act::replace;
-  auto* replace = add_repair(app, global, chosen, mended, "replace",
-                             "Give a signal in an inbox another payload");
-  replace->add_option("--payload", mended->payload, "JSON")->required();
-  describe(*replace,
-           "It stays where it is, with its name and dedup key. Of an instance "
-           "that does not execute,\nand is not done; one that waits for its "
-           "name wakes, and one that has failed for it can be\ntried again "
-           "then. Prints {\"id\":7,\"seq\":4,\"status\":\"...\","
-           "\"executed\":false}.",
-           {"gdctl replace 7 12 --payload '{\"amount\": 100}' --reason 'a "
-            "text in the place of a number'",
-            "gdctl retry 7"});
+  auto replace = add_repair(app, mended, "replace",
+                            "Give a signal in an inbox another payload");
+  replace.add_option("--payload", mended->payload, "JSON").required();
+  replace.describe(
+    "It stays where it is, with its name and dedup key. Of an instance "
+    "that does not execute,\nand is not done; one that waits for its "
+    "name wakes, and one that has failed for it can be\ntried again "
+    "then. Prints {\"id\":7,\"seq\":4,\"status\":\"...\","
+    "\"executed\":false}.",
+    {"gdctl replace 7 12 --payload '{\"amount\": 100}' --reason 'a "
+     "text in the place of a number'",
+     "gdctl retry 7"});
 }
 
-void add_erase(CLI::App& app, const globals& global, action& chosen) {
+void add_erase(parser& app) {
   auto opts = std::make_shared<repair_options>();
   opts->what.what = gd::act::erase;
-  auto* sub = app.add_subcommand("erase", "Delete an instance for good");
-  add_address(*sub, opts->which);
+  auto sub = app.add_command("erase", "Delete an instance for good");
+  add_address(sub, opts->which);
   sub
-    ->add_option("--reason", opts->what.reason,
-                 "Why: it stays, so let it name nobody")
-    ->required();
-  sub->add_option(
-    "--by", opts->what.by,
-    "Who does it, which stays, too; default: the database's user");
-  describe(
-    *sub,
+    .add_option("--reason", opts->what.reason,
+                "Why: it stays, so let it name nobody")
+    .required();
+  sub.add_option("--by", opts->what.by,
+                 "Who does it, which stays, too; default: the database's user");
+  sub.describe(
     "With its signals and its history, at once. Of an instance that does "
     "not execute: stop it\nfirst. What stays is its number, its machine, "
     "status and seq, when, by whom and why: gdctl why\ntells that. Other "
@@ -234,12 +230,11 @@ void add_erase(CLI::App& app, const globals& global, action& chosen) {
     "{\"id\":7,\"seq\":4,\"status\":\"erased\",\"executed\":false}.",
     {"gdctl erase 7 --reason 'request 2024-17' --by ann",
      "gdctl erase --key 'order 42' --reason 'request 2024-17'"});
-  sub->callback([=, &global, &chosen] {
-    take_id(opts->which);
-    chosen = [opts, &global] {
-      return act_on_one(global, opts->which, opts->what);
-    };
-  });
+  sub.runs(
+    [opts](const globals& global) {
+    return act_on_one(global, opts->which, opts->what);
+    },
+    [opts] { take_id(opts->which); });
 }
 
 int pause(const globals& global, const gd::command& what) {
@@ -266,8 +261,8 @@ int resume(const globals& global, const gd::command& what) {
 
 } // namespace
 
-void add_verbs(CLI::App& app, const globals& global, action& chosen) {
-  add_verb(app, global, chosen,
+void add_verbs(parser& app) {
+  add_verb(app,
            {gd::act::retry,
             "retry",
             "Let failed instances try again",
@@ -275,7 +270,7 @@ void add_verbs(CLI::App& app, const globals& global, action& chosen) {
             "attempt, crashes and\ntrials begin anew.",
             {"gdctl retry 7 --reason 'the bank is back' --by ann",
              "gdctl retry --machine Checkout --failure 'no stock' --dry-run"}});
-  add_verb(app, global, chosen,
+  add_verb(app,
            {gd::act::stop,
             "stop",
             "Fail instances that have not ended",
@@ -285,23 +280,22 @@ void add_verbs(CLI::App& app, const globals& global, action& chosen) {
             "partition key last until its function returns.",
             {"gdctl stop 7 --reason 'poison' --by ann",
              "gdctl stop --machine Checkout --step await_pay --older 90d"}});
-  add_verb(app, global, chosen,
+  add_verb(app,
            {gd::act::run_now,
             "run-now",
             "Let instances begin that are to later",
             "What is to begin later, or to be tried again later, is due now.",
             {"gdctl run-now 7",
              "gdctl run-now --queue mail --failure 'connection refused'"}});
-  add_verb(app, global, chosen,
-           {gd::act::move,
-            "move",
-            "Give instances another queue or priority",
-            "Of an instance that does not execute, and is not done.",
-            {"gdctl move 7 --to slow",
-             "gdctl move --queue default --machine Report --to slow "
-             "--priority 10"}});
+  add_verb(app, {gd::act::move,
+                 "move",
+                 "Give instances another queue or priority",
+                 "Of an instance that does not execute, and is not done.",
+                 {"gdctl move 7 --to slow",
+                  "gdctl move --queue default --machine Report --to slow "
+                  "--priority 10"}});
   add_verb(
-    app, global, chosen,
+    app,
     {gd::act::upgrade,
      "upgrade",
      "Take instances to another version",
@@ -315,36 +309,32 @@ void add_verbs(CLI::App& app, const globals& global, action& chosen) {
      {"gdctl upgrade 7 --to-version 2",
       "gdctl upgrade --machine Order --machine-version 1 --to-version 2 "
       "--map charge=pay --dry-run"}});
-  add_repairs(app, global, chosen);
-  add_erase(app, global, chosen);
+  add_repairs(app);
+  add_erase(app);
 }
 
-void add_pause(CLI::App& app, const globals& global, action& chosen) {
+void add_pause(parser& app) {
   auto opts = std::make_shared<gd::command>();
-  auto* sub = app.add_subcommand("pause", "Let nothing begin in a queue");
-  sub->add_option("QUEUE", opts->queue, "Its name")->required();
-  sub->add_option("--reason", opts->reason, "Why");
-  sub->add_option("--by", opts->by, "Who; default: the database's user");
-  sub->add_flag("--force", opts->force, force_help);
-  describe(*sub,
-           "On all nodes, until gdctl resume. Steps that run end; what they "
-           "lead to waits.\nA queue that no node serves and nothing is in is "
-           "refused, unless --force says that\nit is meant.",
-           {"gdctl pause mail --reason 'the relay is down'"});
-  sub->callback([=, &global, &chosen] {
-    chosen = [opts, &global] { return pause(global, *opts); };
-  });
+  auto sub = app.add_command("pause", "Let nothing begin in a queue");
+  sub.add_option("QUEUE", opts->queue, "Its name").required();
+  sub.add_option("--reason", opts->reason, "Why");
+  sub.add_option("--by", opts->by, "Who; default: the database's user");
+  sub.add_flag("--force", opts->force, force_help);
+  sub.describe(
+    "On all nodes, until gdctl resume. Steps that run end; what they "
+    "lead to waits.\nA queue that no node serves and nothing is in is "
+    "refused, unless --force says that\nit is meant.",
+    {"gdctl pause mail --reason 'the relay is down'"});
+  sub.runs(opts, pause);
 }
 
-void add_resume(CLI::App& app, const globals& global, action& chosen) {
+void add_resume(parser& app) {
   auto opts = std::make_shared<gd::command>();
-  auto* sub = app.add_subcommand("resume", "Let a paused queue go on");
-  sub->add_option("QUEUE", opts->queue, "Its name")->required();
-  sub->add_flag("--force", opts->force, force_help);
-  describe(*sub, "", {"gdctl resume mail"});
-  sub->callback([=, &global, &chosen] {
-    chosen = [opts, &global] { return resume(global, *opts); };
-  });
+  auto sub = app.add_command("resume", "Let a paused queue go on");
+  sub.add_option("QUEUE", opts->queue, "Its name").required();
+  sub.add_flag("--force", opts->force, force_help);
+  sub.describe("", {"gdctl resume mail"});
+  sub.runs(opts, resume);
 }
 
 } // namespace gdctl

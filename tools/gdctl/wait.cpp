@@ -1,12 +1,11 @@
 // Waits for an instance to end.
 
+#include "args.hpp"
 #include "common.hpp"
-#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -80,26 +79,23 @@ int wait_for_end(const globals& global, const wait_options& opts) {
 
 } // namespace
 
-void add_wait(CLI::App& app, const globals& global, action& chosen) {
+void add_wait(parser& app) {
   auto opts = std::make_shared<wait_options>();
-  auto* sub = app.add_subcommand("wait", "Wait until an instance has ended");
-  add_address(*sub, opts->which);
-  sub->add_option("--timeout", opts->timeout,
-                  "How long, like 30s; at most 1d, which is the default");
-  sub->add_flag("--json", opts->as_json,
-                "One JSON object: id, fsm, version, status, result, failure, "
-                "seq");
-  describe(*sub,
-           "Tells how it has ended, at once if it has ended before. A key is "
-           "looked for once: it is that\ninstance's end which is awaited, also "
-           "where the key goes to another one.",
-           {"gdctl wait 7", "gdctl wait --key 'order 42' --timeout 30s",
-            "gdctl wait 7 --json | jq .result"},
-           wait_exit_codes);
-  sub->callback([=, &global, &chosen] {
-    take_id(opts->which);
-    chosen = [opts, &global] { return wait_for_end(global, *opts); };
-  });
+  auto sub = app.add_command("wait", "Wait until an instance has ended");
+  add_address(sub, opts->which);
+  sub.add_option("--timeout", opts->timeout,
+                 "How long, like 30s; at most 1d, which is the default");
+  sub.add_flag("--json", opts->as_json,
+               "One JSON object: id, fsm, version, status, result, failure, "
+               "seq");
+  sub.describe(
+    "Tells how it has ended, at once if it has ended before. A key is "
+    "looked for once: it is that\ninstance's end which is awaited, also "
+    "where the key goes to another one.",
+    {"gdctl wait 7", "gdctl wait --key 'order 42' --timeout 30s",
+     "gdctl wait 7 --json | jq .result"},
+    wait_exit_codes);
+  sub.runs(opts, wait_for_end, [opts] { take_id(opts->which); });
 }
 
 } // namespace gdctl

@@ -1,13 +1,12 @@
 // gdctl serve: a page to look at, and what operators do.
 
+#include "args.hpp"
 #include "common.hpp"
 #include "lines.hpp"
-#include "pages.hpp"
 #include "serve/options.hpp"
 #include "serve/routes.hpp"
 #include "service.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <pthread.h>
@@ -117,26 +116,25 @@ int serve_page(const globals& global, const serve::options& opts) {
 
 } // namespace
 
-void add_serve(CLI::App& app, const globals& global, action& chosen) {
+void add_serve(parser& app) {
   auto opts = std::make_shared<serve::options>();
-  auto* sub = app.add_subcommand("serve", "Serve a page to look at, over HTTP");
+  auto sub = app.add_command("serve", "Serve a page to look at, over HTTP");
   sub
-    ->add_option("--listen", opts->listen,
-                 "A loopback address and a port; or unix: and the path of a "
-                 "socket")
-    ->capture_default_str();
-  sub->add_option("--behind-proxy", opts->behind_proxy,
-                  "The host, or host:port, by which browsers know a reverse "
-                  "proxy with TLS on this machine");
-  auto* token = sub->add_option("--token-file", opts->token_file,
-                                "Where the token is that changes need; made, "
-                                "if there is no such file");
+    .add_option("--listen", opts->listen,
+                "A loopback address and a port; or unix: and the path of a "
+                "socket")
+    .shows_default();
+  sub.add_option("--behind-proxy", opts->behind_proxy,
+                 "The host, or host:port, by which browsers know a reverse "
+                 "proxy with TLS on this machine");
+  auto token = sub.add_option("--token-file", opts->token_file,
+                              "Where the token is that changes need; made, "
+                              "if there is no such file");
   sub
-    ->add_flag("--allow-writes", opts->allow_writes,
-               "Let those who have the token change something")
-    ->needs(token);
-  describe(
-    *sub,
+    .add_flag("--allow-writes", opts->allow_writes,
+              "Let those who have the token change something")
+    .needs(token);
+  sub.describe(
     "Queues, nodes, rates, machines, instances, and why each is where it is; "
     "the same as JSON\nbelow /api, and below /metrics for Prometheus. Whoever "
     "reaches the address may look: on\nthis machine alone, as it is. Looking "
@@ -148,9 +146,7 @@ void add_serve(CLI::App& app, const globals& global, action& chosen) {
      "gdctl serve --listen unix:/run/gdctl/page.sock --behind-proxy "
      "ops.example.org",
      "curl -s http://127.0.0.1:8080/api/overview | jq .queues"});
-  sub->callback([=, &global, &chosen] {
-    chosen = [opts, &global] { return serve_page(global, *opts); };
-  });
+  sub.runs(opts, serve_page);
 }
 
 } // namespace gdctl
