@@ -752,7 +752,7 @@ sample measure_ping_pong(const parameters& how) {
       return x.left > 0 ? gd::outcome{gd::await("ball", x).signal(ball)}
                         : gd::outcome{gd::done().signal(ball)};
     };
-    node n{settings(how, gd::define<player, only_step>("Player", 1)
+    node n{settings(how, gd::define<player, only_step>("CountDown", 1)
                            .step(only_step::work, play)),
            on_commit([] {})};
     n.wait_until_connected();
@@ -766,7 +766,8 @@ sample measure_ping_pong(const parameters& how) {
     auto two = draw();
     db.run(fmt::format(
       "insert into gen_durable (id, fsm, step, state) overriding system value "
-      "select id, 'Player', 'work', jsonb_build_object('other', other, 'left', "
+      "select id, 'CountDown', 'work', jsonb_build_object('other', other, "
+      "'left', "
       "{2}, 'serves', id = {1}) from (values ({0}, {1}), ({1}, {0})) x (id, "
       "other)",
       one, two, how.rows));
